@@ -1,0 +1,107 @@
+"""The errors that reach a user, and their exit codes.
+
+    SupernodeError              1   something failed
+    +-- UsageError              2   the command line contradicts itself
+    +-- PlanError               3   no plan, or no place for it
+    +-- ConfigError             4   inventory or configuration invalid (holds all problems)
+    +-- CheckFound              5   a check found something: drift, a lint error
+    +-- SlurmError              1   Slurm, or a program of it, failed
+        +-- SlurmNotFound           the program is not installed
+        +-- SlurmTimeout            it did not answer in time
+        +-- SlurmRejected           it answered no (keeps argv, stderr)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Where:
+    """A place in a file that a person wrote; lines and columns count from 1."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing wrong with an input: where, what, and what to do about it."""
+
+    where: Where
+    what: str
+    todo: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}"
+        return f"{text}; {self.todo}" if self.todo else text
+
+
+class SupernodeError(Exception):
+    """The root of every error that is meant for a user."""
+
+    exit_code = 1
+
+
+class UsageError(SupernodeError):
+    """The command line or the script contradicts itself."""
+
+    exit_code = 2
+
+
+class PlanError(SupernodeError):
+    """No legal plan, or no devices that could hold it."""
+
+    exit_code = 3
+
+
+class ConfigError(SupernodeError):
+    """An inventory or a configuration is invalid; all its problems are kept."""
+
+    exit_code = 4
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(map(str, self.problems)))
+
+    @classmethod
+    def one(cls, where: str | Where, what: str, todo: str = "") -> ConfigError:
+        """Build an error that holds a single problem."""
+        place = Where(where) if isinstance(where, str) else where
+        return cls([Problem(place, what, todo)])
+
+
+class CheckFound(SupernodeError):
+    """A check ran to its end and found something."""
+
+    exit_code = 5
+
+
+class SlurmError(SupernodeError):
+    """Slurm, or one of its programs, failed."""
+
+
+class SlurmNotFound(SlurmError):
+    """A program of Slurm is not installed, or not on PATH."""
+
+
+class SlurmTimeout(SlurmError):
+    """A program of Slurm did not answer in time."""
+
+
+class SlurmRejected(SlurmError):
+    """A program of Slurm answered no."""
+
+    def __init__(self, argv: Sequence[str], returncode: int, stderr: str) -> None:
+        self.argv = tuple(argv)
+        self.returncode = returncode
+        self.stderr = stderr.strip()
+        detail = self.stderr or f"exit code {returncode}, no message"
+        super().__init__(f"{self.argv[0]} refused: {detail}")

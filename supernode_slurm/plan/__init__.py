@@ -1,0 +1,6 @@
+"""The plan's data and its JSON. Travels into the job: Python 3.8, standard library only."""
+
+from .document import dumps, loads
+from .model import DeviceGroup, Mesh, Pipeline, Plan, Predicted, Stage
+
+__all__ = ["DeviceGroup", "Mesh", "Pipeline", "Plan", "Predicted", "Stage", "dumps", "loads"]

@@ -1,0 +1,125 @@
+"""The plan of one job: who computes what, on which devices.
+
+    Plan         groups, pipelines, framework, predicted
+      DeviceGroup  devices of one kind, and the hosts that may hold them
+      Pipeline     its samples per step; meshes; stages in order
+        Mesh         device group, tp, pp, dp, micro-batch, recompute, ZeRO stage
+        Stage        mesh, layers, embedding, head
+
+A homogeneous plan is one pipeline on one mesh. Different kinds of cards as
+consecutive stages: one pipeline, several meshes. Different kinds as replicas:
+several pipelines with different numbers of samples. A job without a known model
+has no pipelines: it is placed, not planned.
+
+This module travels into the job: Python 3.8, standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class DeviceGroup:
+    """Devices of one kind that a job uses, and how a process reaches them."""
+
+    name: str
+    """The GRES type, for instance ``h100``."""
+    accelerator: str
+    """The catalogue's id, for instance ``h100-sxm``."""
+    vendor: str
+    visible_env: tuple[str, ...]
+    """The vendor's visible-devices variables."""
+    gres: str
+    """Slurm's GRES name: ``gpu``, ``npu`` ..."""
+    hosts: str
+    """Folded list of the hosts on which this group may run."""
+    nodes: int
+    """How many nodes the group takes."""
+    devices_per_node: int
+
+    @property
+    def devices(self) -> int:
+        """Return the number of devices of the group."""
+        return self.nodes * self.devices_per_node
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Devices of one group, arranged: devices = tp * cp * pp * dp."""
+
+    group: int
+    """Index into ``Plan.groups``."""
+    tp: int
+    pp: int
+    dp: int
+    micro_batch: int
+    cp: int = 1
+    ep: int = 1
+    etp: int = 1
+    sequence_parallel: bool = False
+    recompute: str = "none"
+    """``none``, ``selective`` or ``full``."""
+    zero: int = 0
+    """ZeRO stage of the optimiser's state over ``dp``."""
+
+    @property
+    def devices(self) -> int:
+        """Return the number of devices of the mesh."""
+        return self.tp * self.cp * self.pp * self.dp
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Consecutive layers that one rank of the pipeline holds."""
+
+    mesh: int
+    """Index into ``Pipeline.meshes``."""
+    layers: int
+    embedding: bool = False
+    head: bool = False
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A chain of stages that sees ``samples`` sequences of every global batch."""
+
+    samples: int
+    meshes: tuple[Mesh, ...]
+    stages: tuple[Stage, ...]
+    schedule: str = "1f1b"
+    virtual_stages: int = 1
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What the cost model expects of a plan."""
+
+    step_time_s: float
+    breakdown_s: dict[str, float] = field(default_factory=dict)
+    """Where the step goes: compute, tp, pp, bubble, dp ... in seconds."""
+    memory_gib: tuple[float, ...] = ()
+    """Peak memory per device, one figure per group."""
+    mfu: float = 0.0
+    """Model FLOPS over the dense peak of all devices, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parallel layout of one job."""
+
+    model: str
+    """Name of the model, empty if the job is placed but not planned."""
+    global_batch: int
+    sequence: int
+    framework: str
+    groups: tuple[DeviceGroup, ...]
+    pipelines: tuple[Pipeline, ...] = ()
+    predicted: Predicted | None = None
+    precision: str = "bf16"
+    version: int = 1
+
+    @property
+    def devices(self) -> int:
+        """Return the number of devices of the job."""
+        return sum(group.devices for group in self.groups)

@@ -1,0 +1,73 @@
+"""Quantities as people write them, turned into one unit each.
+
+Decimal prefixes (k, M, G, T) are powers of 1000, binary ones (Ki, Mi, Gi, Ti)
+powers of 1024; ``b`` is a bit and ``B`` a byte. Every function raises
+``ValueError`` with a message that shows the accepted forms.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][0-9]+)?|\.[0-9]+)\s*([A-Za-z/%]*)\s*\Z")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SLURM_TIME = re.compile(
+    r"(?:[0-9]+|[0-9]+:[0-9]{1,2}|[0-9]+:[0-9]{1,2}:[0-9]{1,2}"
+    r"|[0-9]+-[0-9]{1,2}(?::[0-9]{1,2}){0,2})\Z"
+)
+
+
+def _split(text: str, examples: str) -> tuple[float, str]:
+    found = _NUMBER.match(text)
+    if found is None or len(text) > 64:
+        raise ValueError(f"expected a quantity like {examples}, got {text[:64]!r}")
+    return float(found.group(1)), found.group(2)
+
+
+def bandwidth_gbs(text: str) -> float:
+    """Return a bandwidth in GB/s (1e9 bytes per second, one direction)."""
+    examples = "'900 GB/s' or '400 Gb/s'"
+    value, unit = _split(text, examples)
+    found = re.fullmatch(r"(k|K|M|G|T|P|Ki|Mi|Gi|Ti|Pi|)(b|B|bit)(?:/s|ps)", unit)
+    if found is None:
+        raise ValueError(f"expected a quantity like {examples}, got {text!r}")
+    scale = {**_PREFIX, **_BINARY}[found.group(1)]
+    bits = 1.0 if found.group(2) == "B" else 8.0
+    return value * scale / bits / 1e9
+
+
+def latency_ns(text: str) -> float:
+    """Return a duration in nanoseconds."""
+    examples = "'500 ns' or '2 us'"
+    value, unit = _split(text, examples)
+    if unit not in _SECONDS:
+        raise ValueError(f"expected a quantity like {examples}, got {text!r}")
+    return value * _SECONDS[unit] * 1e9
+
+
+def memory_mib(text: str) -> int:
+    """Return an amount of memory in whole MiB, rounded down as Slurm does."""
+    examples = "'940 GiB' or '2 TB'"
+    value, unit = _split(text, examples)
+    found = re.fullmatch(r"(k|K|M|G|T|Ki|Mi|Gi|Ti)B", unit)
+    if found is None:
+        raise ValueError(f"expected a quantity like {examples}, got {text!r}")
+    return int(value * {**_PREFIX, **_BINARY}[found.group(1)] / 2.0**20)
+
+
+def power_w(text: str) -> float:
+    """Return a power in watts."""
+    examples = "'132 kW' or '700 W'"
+    value, unit = _split(text, examples)
+    if unit not in ("W", "kW", "MW"):
+        raise ValueError(f"expected a quantity like {examples}, got {text!r}")
+    return value * _PREFIX[unit[:-1]]
+
+
+def slurm_time(text: str) -> str:
+    """Return a time limit as Slurm writes it, unchanged once it is known to be one."""
+    if text.upper() in ("INFINITE", "UNLIMITED") or _SLURM_TIME.match(text):
+        return text
+    raise ValueError(f"expected a time limit like '7-00:00:00' or '48:00:00', got {text[:64]!r}")
