@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 
 def data_dir(name: str) -> Traversable:
