@@ -1,0 +1,25 @@
+"""Accelerators and models: facts, each with its source and how sure it is."""
+
+from .accelerators import (
+    Accelerator,
+    Platform,
+    accelerators,
+    find_accelerator,
+    platform,
+)
+from .config import model_of_config
+from .models import Model, find_model, models
+from .names import UnknownName
+
+__all__ = [
+    "Accelerator",
+    "Model",
+    "Platform",
+    "UnknownName",
+    "accelerators",
+    "find_accelerator",
+    "find_model",
+    "model_of_config",
+    "models",
+    "platform",
+]
