@@ -90,6 +90,18 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch of a fabric and what hangs directly under it."""
+
+    name: str
+    switches: tuple[str, ...]
+    members: tuple[str, ...]
+    """Names of supernodes and pools."""
+    hosts: tuple[str, ...]
+    """Hosts named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fabric:
     """A scale-out network between nodes."""
 
@@ -100,18 +112,15 @@ class Fabric:
     """Per rail and node, one direction."""
     oversubscription: float
     switches: tuple[Switch, ...]
+    """Children before their parents."""
+    hosts: frozenset[str]
+    """Every host that the fabric reaches."""
     where: Where
 
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A switch and what hangs under it: switches, or hosts, never both."""
-
-    name: str
-    children: tuple[str, ...]
-    """Names of switches, empty for a leaf."""
-    hosts: tuple[str, ...]
-    """Hosts of a leaf."""
+    @property
+    def node_gbs(self) -> float:
+        """Return what a node gets through the fabric's core: rails over oversubscription."""
+        return self.rails * self.rail_gbs / self.oversubscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +193,4 @@ class Inventory:
 
     def fabric_of(self, host: str) -> Fabric | None:
         """Return the scale-out network that reaches a host, None if none is declared."""
-        for fabric in self.fabrics:
-            if any(host in switch.hosts for switch in fabric.switches):
-                return fabric
-        return None
+        return next((fabric for fabric in self.fabrics if host in fabric.hosts), None)

@@ -57,7 +57,10 @@ def _plan(raw: dict[str, Any]) -> Plan:
 
 
 def _group(raw: dict[str, Any]) -> DeviceGroup:
-    return DeviceGroup(**{**raw, "visible_env": tuple(raw["visible_env"])})
+    fields = dict(raw)
+    for name in ("visible_env", "domains"):
+        fields[name] = tuple(fields.get(name, ()))
+    return DeviceGroup(**fields)
 
 
 def _pipeline(raw: dict[str, Any]) -> Pipeline:

@@ -37,6 +37,8 @@ class DeviceGroup:
     nodes: int
     """How many nodes the group takes."""
     devices_per_node: int
+    domains: tuple[str, ...] = ()
+    """Folded host lists: the group must lie within one of them. Empty: anywhere in hosts."""
 
     @property
     def devices(self) -> int:

@@ -1,0 +1,149 @@
+"""The kinds of values that an inventory's fields hold: how each is read and described.
+
+Each kind turns a scalar into one unit, raises ``ValueError`` with the accepted forms,
+and knows its JSON Schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+from .. import hostlist, units
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62}\Z")
+
+
+class Kind(Protocol):
+    """How the value of a field is read."""
+
+    def read(self, value: Any) -> Any:
+        """Return the value in its unit; ``ValueError`` says what is accepted."""
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of what is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with a unit, such as ``900 GB/s``."""
+
+    parse: Callable[[str], Any]
+    example: str
+
+    def read(self, value: Any) -> Any:
+        """Return the quantity in the unit of the parser."""
+        if not isinstance(value, str):
+            raise ValueError(f"expected a quantity with its unit like '{self.example}'")
+        return self.parse(value)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a string, with an example."""
+        return {"type": "string", "examples": [self.example]}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A word that ends up in Slurm's files, so only safe letters."""
+
+    pattern: re.Pattern[str]
+    hint: str
+
+    def read(self, value: Any) -> str:
+        """Return the text; a bare number is taken as written."""
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(text, str) or not self.pattern.match(text):
+            raise ValueError(f"expected {self.hint}, got {text!r:.80}")
+        return text
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a string with its pattern."""
+        return {"type": "string", "pattern": "^" + self.pattern.pattern.replace(r"\Z", "$")}
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """A host list in Slurm's notation; ``{n}`` stands for the number of the class."""
+
+    def read(self, value: Any) -> str:
+        """Return the list as written, once it is known to be one."""
+        if not isinstance(value, str):
+            raise ValueError("expected a host list like 'n[01-18]'")
+        hostlist.expand(value.replace("{n}", "0"))
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a string."""
+        return {"type": "string", "examples": ["n[01-18]", "sn{n}-[01-18]"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number within bounds."""
+
+    low: float
+    high: float
+    whole: bool = True
+
+    def read(self, value: Any) -> float:
+        """Return the number."""
+        wanted = "a whole number" if self.whole else "a number"
+        accepted = (int,) if self.whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, accepted):
+            raise ValueError(f"expected {wanted}, got {value!r:.80}")
+        if not self.low <= value <= self.high:
+            raise ValueError(f"expected {wanted} from {self.low:g} to {self.high:g}, got {value}")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a number with its bounds."""
+        kind = "integer" if self.whole else "number"
+        return {"type": kind, "minimum": self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def read(self, value: Any) -> str:
+        """Return the word."""
+        if value not in self.words:
+            raise ValueError(f"expected one of {', '.join(self.words)}, got {value!r:.80}")
+        return str(value)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: an enumeration."""
+        return {"enum": list(self.words)}
+
+
+def _price(text: str) -> tuple[float, str]:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ([A-Z]{3})/h", text)
+    if found is None:
+        raise ValueError(f"expected a price like '3.1 CNY/h', got {text!r:.80}")
+    return float(found.group(1)), found.group(2)
+
+
+def _release(text: str) -> str:
+    if text != "auto" and not re.fullmatch(r"[0-9]{2}\.[0-9]{2}", text):
+        raise ValueError(f"expected a release like '24.11' in quotes, or auto, got {text!r:.80}")
+    return text
+
+
+Bandwidth = Annotated[float, Quantity(units.bandwidth_gbs, "900 GB/s")]
+Latency = Annotated[float, Quantity(units.latency_ns, "500 ns")]
+Memory = Annotated[int, Quantity(units.memory_mib, "940 GiB")]
+Power = Annotated[float, Quantity(units.power_w, "132 kW")]
+TimeLimit = Annotated[str, Quantity(units.slurm_time, "7-00:00:00")]
+Price = Annotated[tuple[float, str], Quantity(_price, "3.1 CNY/h")]
+Release = Annotated[str, Quantity(_release, "24.11")]
+HostList = Annotated[str, Hosts()]
+Name = Annotated[str, Text(NAME, "a name of letters, digits, '_', '.', '-'")]
+Word = Annotated[str, Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\- /+:]{0,126}\Z"), "a short text")]
+Count = Annotated[int, Number(1, 1_000_000)]
+CountOrZero = Annotated[int, Number(0, 1_000_000)]
+Ratio = Annotated[float, Number(1, 1000, whole=False)]
+Version = Annotated[int, Number(1, 1)]

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""sn-launch: start the ranks of a job, each with its environment and its share.
+
+    sn-launch COMMAND [ARGS...]          in the batch script: one srun over the whole job
+    srun ... sn-launch COMMAND [ARGS...]  in a step: one process per task
+
+In the batch script the rank map is computed once and handed down; in a step that
+was started by hand each process computes it. The plan comes in SN_PLAN (or a file
+named by SN_PLAN_FILE); without one the ranks are placed, not planned.
+
+This file travels alone: Python 3.8, standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from typing import Any, Mapping, Sequence
+
+Environ = Mapping[str, str]
+Layout = Any
+"""The rank map: {nodes: {name: [group, first rank, tasks]}, master, port, world}."""
+
+RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?\Z")
+
+
+class LaunchError(Exception):
+    """What keeps the job from starting, for the user."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the launcher; return the exit code where no program could be started."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    in_step = arguments[:1] == ["--rank"] or "SLURM_STEP_NODELIST" in os.environ
+    if arguments[:1] == ["--rank"]:
+        del arguments[0]
+    if arguments[:1] == ["--"]:
+        del arguments[0]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print((__doc__ or "").strip())
+        return 0 if arguments else 2
+    try:
+        command, environ = prepare(dict(os.environ), arguments, in_step)
+    except LaunchError as error:
+        print("sn-launch: error: {}".format(error), file=sys.stderr)
+        return 3
+    try:
+        os.execvpe(command[0], command, environ)
+    except OSError as error:
+        print("sn-launch: error: cannot start {}: {}".format(command[0], error), file=sys.stderr)
+    return 127
+
+
+def prepare(
+    environ: dict[str, str], arguments: list[str], in_step: bool
+) -> tuple[list[str], dict[str, str]]:
+    """Return the program to become, and its environment."""
+    if not in_step:
+        layout = json.dumps(make_layout(environ), separators=(",", ":"))
+        return srun_command(environ, arguments), {**environ, "SN_LAYOUT": layout}
+    layout = json.loads(environ["SN_LAYOUT"]) if "SN_LAYOUT" in environ else make_layout(environ)
+    return arguments, {**environ, **rank_environment(environ, layout)}
+
+
+def srun_command(environ: Environ, command: list[str]) -> list[str]:
+    """Return the one srun that starts every rank of the job, over all its components."""
+    argv = ["srun", "--kill-on-bad-exit=1"]
+    size = int(environ.get("SLURM_HET_SIZE", "0") or 0)
+    if size > 1:
+        argv.append("--het-group=" + ",".join(map(str, range(size))))
+    elif environ.get("SLURM_CPUS_PER_TASK"):
+        # srun ignores the variable in 22.05 to 23.02.
+        argv.append("--cpus-per-task=" + environ["SLURM_CPUS_PER_TASK"])
+    return argv + [sys.executable, os.path.abspath(__file__), "--rank", "--"] + command
+
+
+def read_plan(environ: Environ) -> dict[str, Any] | None:
+    """Return the plan as a dictionary, None if the job carries none."""
+    text = environ.get("SN_PLAN", "")
+    if not text and environ.get("SN_PLAN_FILE"):
+        try:
+            with open(environ["SN_PLAN_FILE"], encoding="utf-8") as stream:
+                text = stream.read()
+        except OSError as error:
+            raise LaunchError("cannot read the plan: {}".format(error)) from error
+    if not text:
+        return None
+    try:
+        plan = json.loads(text)
+    except ValueError as error:
+        raise LaunchError("SN_PLAN is not JSON: {}".format(error)) from error
+    if not isinstance(plan, dict) or plan.get("version", 1) != 1 or not plan.get("groups"):
+        raise LaunchError("SN_PLAN is not a plan of this version of sn-launch")
+    return plan
+
+
+def job_nodes(environ: Environ) -> list[str]:
+    """Return the nodes of the job, all components of a heterogeneous one."""
+    size = int(environ.get("SLURM_HET_SIZE", "0") or 0)
+    names = ["SLURM_JOB_NODELIST_HET_GROUP_{}".format(index) for index in range(size)]
+    lists = [environ[name] for name in names if environ.get(name)]
+    lists = lists or [environ.get("SLURM_JOB_NODELIST", "")]
+    nodes = [node for text in lists for node in expand(text)]
+    if not nodes:
+        raise LaunchError("not inside a Slurm job: SLURM_JOB_NODELIST is empty")
+    return list(dict.fromkeys(nodes))
+
+
+def make_layout(environ: Environ) -> Layout:
+    """Return the rank map: nodes in topology order, with their group and first rank."""
+    plan = read_plan(environ)
+    nodes = job_nodes(environ)
+    if plan is None:
+        count = int(environ.get("SLURM_NTASKS", len(nodes))) // len(nodes) or 1
+        placed = [(node, -1, count) for node in nodes]
+    else:
+        placed = _place(plan["groups"], nodes)
+    ranks: dict[str, list[int]] = {}
+    world = 0
+    for node, group, count in placed:
+        ranks[node] = [group, world, count]
+        world += count
+    master = _address(placed[0][0])
+    return {"nodes": ranks, "master": master, "port": _port(environ), "world": world}
+
+
+def _place(groups: list[dict[str, Any]], nodes: list[str]) -> list[tuple[str, int, int]]:
+    """Return (node, group, tasks) in rank order; groups in the plan's order."""
+    placed: list[tuple[str, int, int]] = []
+    waiting = set(nodes)
+    for index, group in enumerate(groups):
+        known = expand(group["hosts"])
+        mine = [host for host in known if host in waiting]
+        waiting.difference_update(mine)
+        if len(mine) != group["nodes"]:
+            raise LaunchError(
+                "the plan wants {} nodes for {}, the job got {} ({}); submit it again".format(
+                    group["nodes"], group["name"], len(mine), ",".join(mine) or "none"
+                )
+            )
+        domains = group.get("domains") or []
+        if domains and not any(set(mine) <= set(expand(text)) for text in domains):
+            raise LaunchError(
+                "promised one supernode for {}, but {} lie in several".format(
+                    group["name"], ",".join(mine)
+                )
+            )
+        placed += [(host, index, group["devices_per_node"]) for host in mine]
+    if waiting:
+        raise LaunchError("the plan does not know {}".format(",".join(sorted(waiting))))
+    return placed
+
+
+def rank_environment(environ: Environ, layout: Layout) -> dict[str, str]:
+    """Return the variables of one rank: torch's, the vendor's, and its share."""
+    node = environ.get("SLURMD_NODENAME", "")
+    if node not in layout["nodes"]:
+        raise LaunchError("node {!r} is not in the rank map".format(node))
+    group, first, count = layout["nodes"][node]
+    local = int(environ["SLURM_LOCALID"])
+    if local >= count:
+        raise LaunchError("node {} runs more tasks than the {} of its plan".format(node, count))
+    found: dict[str, Any] = {
+        "RANK": first + local,
+        "LOCAL_RANK": local,
+        "WORLD_SIZE": layout["world"],
+        "LOCAL_WORLD_SIZE": count,
+        "NODE_RANK": list(layout["nodes"]).index(node),
+        "MASTER_ADDR": layout["master"],
+        "MASTER_PORT": layout["port"],
+    }
+    plan = read_plan(environ)
+    if plan is not None:
+        kind = plan["groups"][group]
+        found["SN_GROUP"] = kind["name"]
+        found["SN_ACCELERATOR"] = kind["accelerator"]
+        found.update(visible_devices(environ, kind))
+        found.update(share(plan, first + local))
+    return {name: str(value) for name, value in found.items()}
+
+
+def visible_devices(environ: Environ, group: dict[str, Any]) -> dict[str, str]:
+    """Return the vendor's variables, where Slurm did not set them itself.
+
+    SLURM_STEP_GPUS is the step's own; SLURM_JOB_GPUS shows the first component's in a
+    heterogeneous job. A GRES that is not called gpu leaves no list: whole nodes then.
+    """
+    listed = environ.get("SLURM_STEP_GPUS")
+    if listed is None and not environ.get("SLURM_HET_SIZE"):
+        listed = environ.get("SLURM_JOB_GPUS")
+    if listed is None:
+        listed = ",".join(map(str, range(group["devices_per_node"])))
+    return {name: environ.get(name) or listed for name in group["visible_env"]}
+
+
+def share(plan: dict[str, Any], rank: int) -> dict[str, int]:
+    """Return what a rank computes: its place in the plan and its samples per step."""
+    start, offset, replica = 0, 0, 0
+    for pipeline in plan.get("pipelines") or []:
+        first_stage = 0
+        for mesh in pipeline["meshes"]:
+            size = mesh["tp"] * mesh.get("cp", 1) * mesh["pp"] * mesh["dp"]
+            if rank < start + size:
+                index = rank - start
+                width = mesh["tp"] * mesh.get("cp", 1)
+                mine = index // width % mesh["dp"]
+                each, more = divmod(pipeline["samples"], mesh["dp"])
+                return {
+                    "SN_TP_RANK": index % mesh["tp"],
+                    "SN_STAGE": first_stage + index // (width * mesh["dp"]),
+                    "SN_REPLICA": replica + mine,
+                    "SN_SAMPLES": each + (mine < more),
+                    "SN_SAMPLE_OFFSET": offset + mine * each + min(mine, more),
+                    "SN_GLOBAL_BATCH": plan["global_batch"],
+                    "SN_MICRO_BATCH": mesh["micro_batch"],
+                }
+            start += size
+            first_stage += mesh["pp"]
+        offset += pipeline["samples"]
+        replica += pipeline["meshes"][0]["dp"]
+    return {}
+
+
+def expand(text: str) -> list[str]:
+    """Return the hosts of a list in Slurm's notation."""
+    hosts: list[str] = []
+    for item in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        names = [""]
+        for index, piece in enumerate(re.split(r"\[([^\]]*)\]", item)):
+            choices = [piece] if index % 2 == 0 else _numbers(piece)
+            names = [name + choice for name in names for choice in choices]
+        hosts += names
+    return hosts
+
+
+def _numbers(text: str) -> list[str]:
+    numbers: list[str] = []
+    for part in text.split(","):
+        found = RANGE.match(part)
+        if found is None:
+            raise LaunchError("cannot read the host range {!r}".format(part))
+        low, high = found.group(1), found.group(2) or found.group(1)
+        numbers += ["{:0{}d}".format(n, len(low)) for n in range(int(low), int(high) + 1)]
+    return numbers
+
+
+def _port(environ: Environ) -> int:
+    return 20000 + int(environ.get("SLURM_JOB_ID", "0")) % 20000
+
+
+def _address(node: str) -> str:
+    """Return a name of the node that resolves: its own, or the address Slurm knows."""
+    try:
+        socket.getaddrinfo(node, None)
+        return node
+    except OSError:
+        pass
+    try:
+        shown = subprocess.run(
+            ["scontrol", "show", "node", node, "-o"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=30,
+            check=False,
+        ).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.TimeoutExpired):
+        return node
+    found = re.search(r"\bNodeAddr=(\S+)", shown)
+    return found.group(1) if found else node
+
+
+if __name__ == "__main__":
+    sys.exit(main())

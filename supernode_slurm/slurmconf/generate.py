@@ -1,0 +1,110 @@
+"""All of Slurm's files for an inventory: pure, deterministic, byte for byte."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..data import write_atomically
+from ..errors import ConfigError
+from ..inventory import Inventory
+from .gres import gres_conf
+from .nodes import gres_types, nodes_conf, partitions_conf
+from .release import Release
+from .topology import block_conf, choose_plugin, tree_conf
+
+MARK = "# Written by 'sn generate'"
+"""How each file of ours begins; a file that does not is a person's and is never replaced."""
+
+NODES, PARTITIONS, ROOT = (
+    "supernode-nodes.conf",
+    "supernode-partitions.conf",
+    "supernode.conf",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """Slurm's files, by name, and what the admin should know about them."""
+
+    release: str
+    topology: str
+    """The topology plugin: ``tree`` or ``block``."""
+    files: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def generate(inventory: Inventory, release: Release) -> Generated:
+    """Return Slurm's files for an inventory and a release.
+
+    Raises ``ConfigError`` if there is nothing to write a configuration for.
+    """
+    if not inventory.node_classes:
+        raise ConfigError.one(inventory.source, "no supernodes and no pools: nothing to generate")
+    if not inventory.partitions:
+        todo = "slurmctld refuses a configuration without one; add it under 'partitions'"
+        raise ConfigError.one(inventory.source, "no partitions", todo)
+    plugin, notes = choose_plugin(inventory, release)
+    topology, more = (block_conf if plugin == "block" else tree_conf)(inventory)
+    head = (
+        f"{MARK} for cluster {inventory.cluster} and Slurm {release.name}.\n"
+        "# Do not edit: change the inventory and generate again.\n"
+    )
+    bodies = {
+        ROOT: _root(inventory, plugin),
+        NODES: nodes_conf(inventory),
+        PARTITIONS: partitions_conf(inventory),
+        "gres.conf": gres_conf(inventory),
+        "topology.conf": topology,
+    }
+    files = {name: head + body for name, body in bodies.items()}
+    return Generated(release.name, plugin, files, tuple(notes + more))
+
+
+def _root(inventory: Inventory, plugin: str) -> str:
+    lines = ["# In slurm.conf: Include supernode.conf"]
+    types = gres_types(inventory)
+    if types:
+        lines.append(f"GresTypes={','.join(types)}")
+    lines += [f"TopologyPlugin=topology/{plugin}", f"Include {NODES}", f"Include {PARTITIONS}"]
+    return "\n".join(lines) + "\n"
+
+
+def write(generated: Generated, directory: Path) -> list[str]:
+    """Write the files that differ and return their names.
+
+    Raises ``ConfigError``, before anything is written, where a file of that name was
+    written by a person.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    old = {name: _read(directory / name) for name in generated.files}
+    for name, text in old.items():
+        if text and not text.startswith(MARK):
+            raise ConfigError.one(
+                str(directory / name),
+                "exists and was not written by 'sn generate'",
+                "move it away, or choose another directory",
+            )
+    changed = [name for name, text in generated.files.items() if old[name] != text]
+    for name in changed:
+        write_atomically(directory / name, generated.files[name])
+    return changed
+
+
+def difference(generated: Generated, directory: Path) -> str:
+    """Return the unified diff from the installed files to the generated ones."""
+    parts: list[str] = []
+    for name, text in generated.files.items():
+        installed = _read(directory / name)
+        before, after = (installed or "").splitlines(True), text.splitlines(True)
+        source = str(directory / name) if installed is not None else "/dev/null"
+        parts += difflib.unified_diff(before, after, source, f"generated/{name}")
+    return "".join(parts)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
