@@ -1,0 +1,5 @@
+"""Training frameworks: what each can run, and how it is told a plan."""
+
+from .table import capabilities, names
+
+__all__ = ["capabilities", "names"]

@@ -1,0 +1,90 @@
+"""What each training framework can run.
+
+Read in the frameworks' sources: NVIDIA/Megatron-LM d98e8a6, Ascend/MindSpeed-LLM c77308a,
+FlagOpen/FlagScale da4935e, deepspeedai/DeepSpeed edaa722, pytorch/torchtitan b5bcd76.
+"""
+
+from __future__ import annotations
+
+from ..catalogue import UnknownName
+from ..planner import Capabilities
+
+_TABLE = {
+    item.name: item
+    for item in (
+        Capabilities(
+            name="megatron",
+            tensor=True,
+            pipeline=True,
+            uneven_stages=True,
+            uneven_samples=False,
+            meshes=False,
+            mixed_vendors=False,
+            zero=(0, 1),
+        ),
+        Capabilities(
+            name="mindspeed",
+            tensor=True,
+            pipeline=True,
+            uneven_stages=True,
+            uneven_samples=False,
+            meshes=False,
+            mixed_vendors=False,
+            zero=(0, 1),
+        ),
+        Capabilities(
+            name="flagscale",
+            tensor=True,
+            pipeline=True,
+            uneven_stages=True,
+            uneven_samples=False,
+            meshes=True,
+            mixed_vendors=True,
+            zero=(0, 1),
+        ),
+        # Stages follow weights of parts, never an explicit list of layers.
+        Capabilities(
+            name="deepspeed",
+            tensor=False,
+            pipeline=False,
+            uneven_stages=False,
+            uneven_samples=False,
+            meshes=False,
+            mixed_vendors=False,
+            zero=(0, 1, 3),
+        ),
+        Capabilities(
+            name="torchtitan",
+            tensor=True,
+            pipeline=True,
+            uneven_stages=True,
+            uneven_samples=False,
+            meshes=False,
+            mixed_vendors=False,
+            zero=(0, 3),
+        ),
+        # A loop over DDP with runtime.shares: the weights of uneven batches are the loop's.
+        Capabilities(
+            name="torch",
+            tensor=False,
+            pipeline=False,
+            uneven_stages=False,
+            uneven_samples=True,
+            meshes=False,
+            mixed_vendors=False,
+            zero=(0, 1),
+        ),
+    )
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all known frameworks."""
+    return tuple(_TABLE)
+
+
+def capabilities(name: str) -> Capabilities:
+    """Return what a framework can run; raises ``UnknownName``."""
+    if name not in _TABLE:
+        raise UnknownName("framework", name, _TABLE)
+    return _TABLE[name]

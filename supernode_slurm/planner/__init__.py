@@ -1,0 +1,16 @@
+"""From a workload and devices on offer to ranked plans."""
+
+from .mixed import plan_mixed
+from .predict import predict
+from .uniform import plan_uniform
+from .workload import Capabilities, Layout, Offer, Workload
+
+__all__ = [
+    "Capabilities",
+    "Layout",
+    "Offer",
+    "Workload",
+    "plan_mixed",
+    "plan_uniform",
+    "predict",
+]

@@ -1,0 +1,73 @@
+"""The constants of the cost model: unit, meaning and source of each.
+
+None of them depends on a model, a framework's release or a single measurement.
+"""
+
+from __future__ import annotations
+
+NETWORK_SHARE = 0.69
+"""Reached share of a network card's rate in large collectives (runs of 2023 to 2026)."""
+
+SCALE_UP_SHARE = 0.81
+"""Reached share of the vendor's scale-up rate (NVLink, xGMI ...)."""
+
+HCCS_SHARE = 0.48
+"""The same on Ascend's HCCS, where the vendor adds links that one ring cannot all use."""
+
+COLLECTIVE_S = 25e-6
+"""Start of one collective or transfer, seconds."""
+
+STAGED_GBS = 1.0
+"""Per device, between vendors whose libraries do not meet: through host memory and TCP."""
+
+TENSOR_EXPOSED = 0.8
+"""Share of tensor-parallel traffic that computation does not hide.
+
+Without a framework's special overlap 0.86 (Megatron 2021) and 0.67 (torchtitan) were found.
+"""
+
+OVERLAP = 0.8
+"""Share of data-parallel traffic that can run under computation (FSDP runs: 0.80)."""
+
+MEMORY_SHARE = 0.8
+"""Reached share of memory bandwidth in element-wise kernels (FlagPerf C550: 0.77)."""
+
+ATTENTION_SHARE = {
+    "a100": 0.36,
+    "a800": 0.36,
+    "h100": 0.6,
+    "h200": 0.6,
+    "h800": 0.6,
+    "gh200": 0.6,
+    "b200": 0.49,
+    "gb200": 0.49,
+    "b300": 0.49,
+    "gb300": 0.49,
+}
+"""Fused causal attention, forward and backward, as a share of the dense bf16 peak."""
+
+ATTENTION_SHARE_ELSEWHERE = 0.3
+"""The same where no run shows it: Ascend 910B reaches 0.47 only on long sequences."""
+
+LAUNCH_S = 0.4e-3
+"""Least time of a layer, forward and backward: some 75 kernels at 5 us of host time."""
+
+SCORE_BYTES = 13
+"""Memory traffic per element of unfused attention scores, forward: two products, scaling
+and mask, softmax, dropout, in 16 bit."""
+
+LOGIT_TRAFFIC_BYTES = 16
+"""Memory traffic per logit of the cross entropy in 32 bit, forward and backward."""
+
+LOGIT_BYTES = 8
+"""Memory per logit: 16-bit logits, 32-bit softmax, 16-bit gradient."""
+
+OPTIMIZER_TRAFFIC_BYTES = 34
+"""Memory traffic per parameter of an Adam step with 32-bit master weights."""
+
+WEIGHT_BYTES, GRADIENT_BYTES, ADAM_BYTES = 2, 4, 12
+"""Memory per parameter: 16-bit weight, 32-bit gradient, master weight and two moments."""
+
+USABLE_MEMORY = 60.32 / 64
+"""Share of a card's memory that a training process gets: 60.32 GiB of 64 on Atlas 800T A2
+(FlagOpen/FlagPerf@1b5a030); the rest is the driver's, the context's and the libraries'."""

@@ -1,0 +1,70 @@
+"""The rates of one device and its links, as the cost model uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import PlanError
+from . import constants as k
+from .workload import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Rates in operations, bytes and seconds, per device."""
+
+    peak: float
+    matmul: float
+    attention: float
+    memory_bs: float
+    elementwise_bs: float
+    memory_bytes: float
+    """What a training process gets."""
+    scale_up_bs: float
+    nic_bs: float
+    hop_s: float
+    """Latency of the scale-up fabric."""
+    domain: int
+    """Devices of one scale-up fabric."""
+    total: int
+    """Devices of the mesh's offer."""
+
+    def reach_bs(self, span: int, ranks: int, stride: int) -> float:
+        """Return the bandwidth of one rank in a group that spans ``span`` devices.
+
+        ``ranks`` of the job's devices at a distance of ``stride`` form the group. Where the
+        group leaves the fabric, its members inside one fabric share their network cards.
+        """
+        if self.inside(span):
+            return self.scale_up_bs
+        together = max(1, min(ranks, self.domain // stride))
+        return min(self.scale_up_bs, self.nic_bs * together)
+
+    def inside(self, span: int) -> bool:
+        """Tell whether aligned groups of ``span`` devices stay inside one fabric."""
+        return self.domain == self.total or self.domain % span == 0
+
+
+def device_of(offer: Offer, precision: str) -> Device:
+    """Return the rates of an offer's devices; ``PlanError`` for what the catalogue lacks."""
+    card = offer.accelerator
+    peak, matmul = card.peak_tflops(precision), card.matmul_tflops(precision)
+    if peak is None or matmul is None:
+        raise PlanError(f"the catalogue has no {precision} rate for {card.id}")
+    if card.memory_gib is None or card.memory_gbs is None:
+        raise PlanError(f"the catalogue has no memory size or bandwidth for {card.id}")
+    share = k.ATTENTION_SHARE.get(card.gres_type, k.ATTENTION_SHARE_ELSEWHERE)
+    link = k.HCCS_SHARE if card.vendor == "huawei" else k.SCALE_UP_SHARE
+    return Device(
+        peak=peak * 1e12,
+        matmul=matmul * 1e12,
+        attention=peak * share * 1e12,
+        memory_bs=card.memory_gbs * 1e9,
+        elementwise_bs=card.memory_gbs * k.MEMORY_SHARE * 1e9,
+        memory_bytes=card.memory_gib * k.USABLE_MEMORY * 2**30,
+        scale_up_bs=offer.scale_up_gbs * link * 1e9,
+        nic_bs=offer.nic_gbs * k.NETWORK_SHARE * 1e9,
+        hop_s=offer.scale_up_latency_ns * 1e-9,
+        domain=offer.domain_devices,
+        total=offer.devices,
+    )

@@ -1,0 +1,145 @@
+"""What one micro-batch costs on the devices of one mesh: time and memory of each part.
+
+The arithmetic follows Korthikanti et al. 2022 (arXiv 2205.05198) for activations; a matrix
+product takes its operations over the achievable rate plus its bytes over the memory's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import constants as k
+from .device import Device
+from .workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a mesh cuts and runs a layer."""
+
+    tp: int
+    micro_batch: int
+    recompute: str
+    """``none``; ``selective``: the MLP again (unfused attention: its core again); ``full``:
+    each layer again from its input."""
+    sequence_parallel: bool
+    flash: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds of one micro-batch, forward and backward."""
+
+    compute_s: float = 0.0
+    tp_s: float = 0.0
+
+
+class MeshCost:
+    """Time and memory of a layer, the embedding and the head in one shape."""
+
+    def __init__(self, workload: Workload, device: Device, shape: Shape) -> None:
+        self.device = device
+        self.shape = shape
+        self.model = workload.model
+        self.sequence = workload.sequence
+        self.tokens = shape.micro_batch * workload.sequence
+        self.spread = shape.tp if shape.sequence_parallel else 1
+        self.layer_params = self.model.layer_params / shape.tp
+        self.table_params = self.model.table_params / shape.tp
+        self.layer = self._layer()
+        self.embedding = self._embedding()
+        self.head = self._head()
+        self.kept_bytes = self._kept_bytes()
+        self.working_bytes = self._whole_bytes()
+        self.boundary_bytes = 2 * self.tokens * self.model.hidden / self.spread
+        self.logit_bytes = k.LOGIT_BYTES * self.tokens * self.model.vocab / shape.tp
+
+    def _matmul_s(self, inner: float, outer: float) -> float:
+        operations = 2 * self.tokens * inner * outer
+        moved = 2 * (self.tokens * (inner + outer) + inner * outer)
+        return operations / self.device.matmul + moved / self.device.memory_bs
+
+    def _touch_s(self, elements: float) -> float:
+        """Return the time to read or write 16-bit elements, given per token."""
+        return 2 * self.tokens * elements / self.device.elementwise_bs
+
+    def _attention_s(self) -> tuple[float, float]:
+        """Return the core's forward and backward time."""
+        model, tp = self.model, self.shape.tp
+        operations = 4 * self.tokens * self.sequence * model.attention_width / tp
+        if self.shape.flash:
+            forward = operations / 2 / self.device.attention
+            return forward, 2.5 * forward
+        scores = self.tokens * self.sequence * model.heads / tp
+        forward = operations / self.device.matmul
+        forward += k.SCORE_BYTES * scores / self.device.elementwise_bs
+        return forward, 2 * forward
+
+    def _mlp_s(self) -> float:
+        model, tp = self.model, self.shape.tp
+        inputs = 2 if model.gated else 1
+        products = self._matmul_s(model.hidden, inputs * model.ffn / tp)
+        products += self._matmul_s(model.ffn / tp, model.hidden)
+        return products + self._touch_s((inputs + 1) * model.ffn / tp)
+
+    def _layer(self) -> Cost:
+        model, tp = self.model, self.shape.tp
+        width = (model.attention_width + 2 * model.kv_width) / tp
+        mlp = self._mlp_s()
+        linear = self._matmul_s(model.hidden, width)
+        linear += self._matmul_s(model.attention_width / tp, model.hidden)
+        # Two norms and two residual sums over the hidden state; rotation of queries, keys.
+        linear += self._touch_s(10 * model.hidden / self.spread + 2 * width)
+        core, core_backward = self._attention_s()
+        forward = linear + mlp + core
+        total = forward + 2 * (linear + mlp) + core_backward
+        reductions = 4
+        if self.shape.recompute == "full":
+            total += forward
+            reductions = 6
+        elif self.shape.recompute == "selective":
+            total += mlp if self.shape.flash else core
+            reductions = 5 if self.shape.flash else 4
+        return Cost(max(total, k.LAUNCH_S), reductions * self._reduce_s())
+
+    def _reduce_s(self) -> float:
+        """Return the exposed time of one all-reduce of the hidden state."""
+        tp = self.shape.tp
+        if tp == 1:
+            return 0.0
+        moved = 2 * self.tokens * self.model.hidden * 2 * (tp - 1) / tp
+        latency = k.COLLECTIVE_S + 2 * (tp - 1) * self.device.hop_s
+        return k.TENSOR_EXPOSED * (moved / self.device.scale_up_bs + latency)
+
+    def _embedding(self) -> Cost:
+        return Cost(self._touch_s(8 * self.model.hidden), self._reduce_s())
+
+    def _head(self) -> Cost:
+        shard = self.model.vocab / self.shape.tp
+        traffic = k.LOGIT_TRAFFIC_BYTES * self.tokens * shard / self.device.elementwise_bs
+        return Cost(3 * self._matmul_s(self.model.hidden, shard) + traffic, self._reduce_s())
+
+    def _attention_bytes(self) -> float:
+        """Return what attention keeps per token for its backward pass."""
+        model, tp = self.model, self.shape.tp
+        kept = 2 * (2 * model.attention_width + 2 * model.kv_width) / tp
+        if not self.shape.flash and self.shape.recompute == "none":
+            kept += 5 * model.heads * self.sequence / tp
+        return kept
+
+    def _whole_bytes(self) -> float:
+        """Return the activations of one layer that recomputes nothing."""
+        model, tp = self.model, self.shape.tp
+        # Input of both norms and of the products behind them; dropout masks of old models.
+        hidden = (8 if model.gated else 10) * model.hidden / self.spread
+        mlp = 2 * (3 if model.gated else 2) * model.ffn / tp
+        return self.tokens * (hidden + self._attention_bytes() + mlp)
+
+    def _kept_bytes(self) -> float:
+        """Return what one layer keeps of one micro-batch until its backward pass."""
+        model = self.model
+        if self.shape.recompute == "full":
+            return self.tokens * 2 * model.hidden / self.spread
+        if self.shape.recompute == "selective" and self.shape.flash:
+            return self.tokens * (6 * model.hidden / self.spread + self._attention_bytes())
+        return self._whole_bytes()

@@ -1,0 +1,104 @@
+"""Integer splits that are optimal: layers over stages, samples over replicas."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StageLoad:
+    """A stage that takes ``fixed_s + layers * layer_s`` and holds 1 to ``most`` layers."""
+
+    fixed_s: float
+    layer_s: float
+    most: int
+
+    def time_s(self, layers: int) -> float:
+        """Return the time of the stage with this many layers."""
+        return self.fixed_s + layers * self.layer_s
+
+
+def split_layers(total: int, stages: Sequence[StageLoad]) -> tuple[int, ...] | None:
+    """Return the layers per stage whose slowest stage is fastest, None if they do not fit.
+
+    Among those, the sum of all stages' times is least.
+    """
+    if total < len(stages) or any(stage.most < 1 for stage in stages):
+        return None
+    if sum(stage.most for stage in stages) < total:
+        return None
+    counts = _level(total, stages)
+    slowest = max(stage.time_s(count) for stage, count in zip(stages, counts, strict=True))
+    packed = _pack(total, stages, slowest)
+    better = _sum(stages, packed) < _sum(stages, counts) * (1 - 1e-9)
+    return packed if sum(packed) == total and better else counts
+
+
+def split_samples(
+    total: int, replicas: Sequence[int], time_s: Sequence[Callable[[int], float]]
+) -> tuple[int, ...] | None:
+    """Return each kind's samples: they sum to ``total`` and the slowest replica is fastest.
+
+    Kind i has ``replicas[i]`` equal replicas, of which one takes ``time_s[i](samples)``, a
+    function that never falls. Samples of a kind are dealt evenly, the rest one each to its
+    first replicas. Every replica takes at least one sample; None if there are too few.
+    """
+    if total < sum(replicas):
+        return None
+    share = [1] * len(replicas)
+    left = total - sum(replicas)
+    ready = [(time_s[kind](2), kind) for kind in range(len(replicas))]
+    heapq.heapify(ready)
+    last, surplus = 0, 0
+    while left > 0:
+        _, last = ready[0]
+        share[last] += 1
+        surplus = max(replicas[last] - left, 0)
+        left -= replicas[last]
+        heapq.heapreplace(ready, (time_s[last](share[last] + 1), last))
+    samples = [count * each for count, each in zip(replicas, share, strict=True)]
+    samples[last] -= surplus
+    return tuple(samples)
+
+
+def _level(total: int, stages: Sequence[StageLoad]) -> tuple[int, ...]:
+    # No split is faster than the even one with fractions, so what fits under it is given
+    # at once and only the rest is dealt layer by layer.
+    weight = sum(1 / stage.layer_s for stage in stages)
+    even = (total + sum(stage.fixed_s / stage.layer_s for stage in stages)) / weight
+    counts = [
+        max(1, min(stage.most, int((even - stage.fixed_s) / stage.layer_s * (1 - 1e-12))))
+        for stage in stages
+    ]
+    if sum(counts) > total:
+        counts = [1] * len(stages)
+    ready = [
+        (stage.time_s(count + 1), index)
+        for index, (stage, count) in enumerate(zip(stages, counts, strict=True))
+        if count < stage.most
+    ]
+    heapq.heapify(ready)
+    for _ in range(total - sum(counts)):
+        _, index = heapq.heappop(ready)
+        counts[index] += 1
+        if counts[index] < stages[index].most:
+            heapq.heappush(ready, (stages[index].time_s(counts[index] + 1), index))
+    return tuple(counts)
+
+
+def _pack(total: int, stages: Sequence[StageLoad], slowest: float) -> tuple[int, ...]:
+    """Return the split of least sum whose stages all end by ``slowest``."""
+    counts = [1] * len(stages)
+    left = total - len(stages)
+    for index in sorted(range(len(stages)), key=lambda index: stages[index].layer_s):
+        stage = stages[index]
+        most = min(stage.most, int((slowest * (1 + 1e-12) - stage.fixed_s) / stage.layer_s))
+        counts[index] += max(0, min(left, most - 1))
+        left -= counts[index] - 1
+    return tuple(counts)
+
+
+def _sum(stages: Sequence[StageLoad], split: Sequence[int]) -> float:
+    return sum(stage.time_s(count) for stage, count in zip(stages, split, strict=True))

@@ -1,0 +1,185 @@
+"""All legal plans of a workload on devices of one kind, in one pipeline on one mesh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
+from .device import Device, device_of
+from .mesh import MeshCost, Shape
+from .predict import fits, predict_mesh, sharing_of
+from .shortage import Shortage
+from .split import StageLoad, split_layers
+from .stage import Sharing, end_bytes, in_flight, layer_bytes, stage_cost
+from .workload import Capabilities, Layout, Offer, Workload, agree_precision
+
+RECOMPUTE = ("none", "selective", "full")
+"""From the fastest to the one that needs least memory."""
+
+
+def plan_uniform(workload: Workload, offer: Offer, capabilities: Capabilities) -> tuple[Plan, ...]:
+    """Return every plan that uses all devices of the offer, best first.
+
+    For each (TP, PP, DP, micro-batch, ZeRO) the least recomputation that fits is taken:
+    more of it would only be slower. Raises ``PlanError`` with the least memory that any
+    layout needs if none fits.
+    """
+    workload = agree_precision(workload, [offer])
+    device = device_of(offer, workload.precision)
+    search = _Search(workload, device, capabilities)
+    found = list(search.layouts())
+    if not found:
+        raise search.shortage.error(workload, offer, device)
+    found.sort(key=lambda item: item[1].step_time_s)
+    return tuple(_plan(workload, offer, layout, predicted) for layout, predicted in found)
+
+
+def divisors(number: int) -> list[int]:
+    """Return the divisors of a positive number in rising order."""
+    small = [item for item in range(1, math.isqrt(number) + 1) if number % item == 0]
+    return sorted({*small, *(number // item for item in small)})
+
+
+def tensor_sizes(workload: Workload, device: Device, capabilities: Capabilities) -> list[int]:
+    """Return the legal TP sizes: inside one fabric, and the heads must divide.
+
+    Fewer key heads than ranks are copied, so that either divides the other.
+    """
+    if not capabilities.tensor:
+        return [1]
+    model = workload.model
+    return [
+        size
+        for size in divisors(math.gcd(device.domain, device.total))
+        if model.heads % size == 0
+        and (model.kv_heads % size == 0 or size % model.kv_heads == 0)
+        and model.ffn % size == 0
+    ]
+
+
+def pipeline_sizes(workload: Workload, devices: int, capabilities: Capabilities) -> list[int]:
+    """Return the legal PP sizes for devices of one TP rank."""
+    layers = workload.model.layers
+    return [
+        size
+        for size in (divisors(devices) if capabilities.pipeline else [1])
+        if size <= layers and (capabilities.uneven_stages or layers % size == 0)
+    ]
+
+
+def stage_load(mesh: MeshCost, sharing: Sharing, stage: int, stages: int, held: float) -> StageLoad:
+    """Return a stage's time per micro-batch as a function of its layers, and their limit."""
+    empty = stage_cost(mesh, 0, stage == 0, stage == stages - 1)
+    free = mesh.device.memory_bytes - end_bytes(mesh, empty.params, empty.last, sharing)
+    return StageLoad(
+        fixed_s=empty.compute_s + empty.tp_s,
+        layer_s=mesh.layer.compute_s + mesh.layer.tp_s,
+        most=min(mesh.model.layers, int(free / layer_bytes(mesh, held, sharing))),
+    )
+
+
+class _Search:
+    """Walks over the layouts and keeps what did not fit."""
+
+    def __init__(self, workload: Workload, device: Device, capabilities: Capabilities) -> None:
+        self.workload = workload
+        self.device = device
+        self.capabilities = capabilities
+        self.shortage = Shortage()
+        self._meshes: dict[Shape, MeshCost] = {}
+
+    def layouts(self) -> Iterator[tuple[Layout, Predicted]]:
+        """Yield the layouts that fit, each with its prediction."""
+        for tp in tensor_sizes(self.workload, self.device, self.capabilities):
+            rest = self.device.total // tp
+            for pp in pipeline_sizes(self.workload, rest, self.capabilities):
+                dp = rest // pp
+                if self.workload.global_batch % dp:
+                    self.shortage.indivisible = True
+                    continue
+                for zero in self.capabilities.zero if dp > 1 else (0,):
+                    yield from self._batches(Layout(tp, dp, 1, (1,) * pp, "none", zero, tp > 1))
+
+    def _batches(self, whole: Layout) -> Iterator[tuple[Layout, Predicted]]:
+        for micro_batch in divisors(self.workload.global_batch // whole.dp):
+            fitting = self._best_recompute(replace(whole, micro_batch=micro_batch))
+            # A larger micro-batch needs more memory: none after this one can fit.
+            if fitting is None:
+                return
+            yield fitting
+
+    def _best_recompute(self, whole: Layout) -> tuple[Layout, Predicted] | None:
+        best: tuple[Layout, Predicted] | None = None
+        for recompute in RECOMPUTE:
+            layout = replace(whole, recompute=recompute)
+            for layers, free in self._splits(layout):
+                split = replace(layout, layers=layers)
+                predicted = predict_mesh(self._mesh(split), self.workload, split)
+                if not fits(self.device, predicted.memory_gib):
+                    self.shortage.note(predicted.memory_gib[0])
+                elif best is None or predicted.step_time_s < best[1].step_time_s:
+                    best = (split, predicted)
+                if free and best is not None:
+                    return best
+        return best
+
+    def _splits(self, layout: Layout) -> Iterator[tuple[tuple[int, ...], bool]]:
+        """Yield splits of the layers; true with one that memory does not restrict."""
+        total, pp = self.workload.model.layers, layout.pp
+        uneven = self.capabilities.uneven_stages and pp > 1
+        if total % pp == 0:
+            yield (total // pp,) * pp, not uneven
+        if uneven:
+            loads = self._loads(self._mesh(layout), layout)
+            layers = split_layers(total, loads)
+            if layers is None:
+                # Shown to the memory check, which notes how much is missing.
+                yield tuple((total + stage) // pp for stage in range(pp)), False
+            else:
+                pairs = zip(layers, loads, strict=True)
+                yield layers, all(count < load.most for count, load in pairs)
+
+    def _loads(self, mesh: MeshCost, layout: Layout) -> list[StageLoad]:
+        pp = layout.pp
+        batches = self.workload.global_batch // (layout.dp * layout.micro_batch)
+        sharing = sharing_of(self.device, layout, self.workload.precision)
+        return [
+            stage_load(mesh, sharing, stage, pp, in_flight(stage, pp, batches))
+            for stage in range(pp)
+        ]
+
+    def _mesh(self, layout: Layout) -> MeshCost:
+        shape = Shape(layout.tp, layout.micro_batch, layout.recompute, layout.sequence_parallel)
+        if shape not in self._meshes:
+            self._meshes[shape] = MeshCost(self.workload, self.device, shape)
+        return self._meshes[shape]
+
+
+def _plan(workload: Workload, offer: Offer, layout: Layout, predicted: Predicted) -> Plan:
+    mesh = Mesh(
+        group=0,
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        micro_batch=layout.micro_batch,
+        sequence_parallel=layout.sequence_parallel,
+        recompute=layout.recompute,
+        zero=layout.zero,
+    )
+    last = layout.pp - 1
+    stages = tuple(
+        Stage(mesh=0, layers=layers, embedding=index == 0, head=index == last)
+        for index, layers in enumerate(layout.layers)
+    )
+    return Plan(
+        model=workload.model.name,
+        global_batch=workload.global_batch,
+        sequence=workload.sequence,
+        framework=workload.framework,
+        groups=(offer.group,),
+        pipelines=(Pipeline(workload.global_batch, (mesh,), stages),),
+        predicted=predicted,
+        precision=workload.precision,
+    )

@@ -1,0 +1,123 @@
+"""What the planner is asked: a workload, the devices on offer, and what the framework can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..catalogue import Accelerator, Model
+from ..errors import PlanError
+from ..plan import DeviceGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Training of one model: ``global_batch`` sequences of ``sequence`` tokens per step.
+
+    Raises ``PlanError`` for what this planner does not plan.
+    """
+
+    model: Model
+    sequence: int
+    global_batch: int
+    precision: str = "bf16"
+    framework: str = "megatron"
+
+    def __post_init__(self) -> None:
+        if self.model.experts:
+            raise PlanError(
+                f"{self.model.name} is a mixture of experts: not planned yet; "
+                "submit it without a model to have it placed"
+            )
+        if self.sequence < 1 or self.global_batch < 1:
+            raise PlanError(
+                "sequence length and global batch must be positive, "
+                f"got {self.sequence} and {self.global_batch}"
+            )
+        if self.precision not in ("bf16", "fp16"):
+            raise PlanError(f"precision {self.precision!r} is not planned; use bf16 or fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a training framework can run."""
+
+    name: str
+    tensor: bool
+    """Tensor parallelism, with sequence parallelism."""
+    pipeline: bool
+    uneven_stages: bool
+    """Stages may hold different numbers of layers."""
+    uneven_samples: bool
+    """Replicas may take different numbers of samples."""
+    meshes: bool
+    """Stages may differ in tensor and data parallelism."""
+    mixed_vendors: bool
+    zero: tuple[int, ...]
+    """ZeRO stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Equal devices that the job may use, and how they are wired."""
+
+    group: DeviceGroup
+    accelerator: Accelerator
+    domain_nodes: int
+    """Nodes that share one scale-up fabric, 1 if it ends at the node."""
+    scale_up_gbs: float
+    """Per device, one direction."""
+    scale_up_latency_ns: float
+    network_gbs: float
+    """Per node, one direction, after oversubscription."""
+
+    @property
+    def devices(self) -> int:
+        """Return the number of devices on offer."""
+        return self.group.devices
+
+    @property
+    def domain_devices(self) -> int:
+        """Return how many of the devices share one scale-up fabric."""
+        return min(self.domain_nodes * self.group.devices_per_node, self.devices)
+
+    @property
+    def nic_gbs(self) -> float:
+        """Return the share of the network that one device has."""
+        return self.network_gbs / self.group.devices_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One way to run a workload on one mesh: devices = tp * pp * dp."""
+
+    tp: int
+    dp: int
+    micro_batch: int
+    layers: tuple[int, ...]
+    """Per stage, in order."""
+    recompute: str = "none"
+    zero: int = 1
+    sequence_parallel: bool = True
+    virtual_stages: int = 1
+    flash: bool = True
+    """Attention is fused; false only for runs of old software."""
+    overlap: bool = True
+    """Gradient and weight traffic runs under the computation."""
+
+    @property
+    def pp(self) -> int:
+        """Return the number of pipeline stages."""
+        return len(self.layers)
+
+
+def agree_precision(workload: Workload, offers: Sequence[Offer]) -> Workload:
+    """Return the workload in a precision that all devices have: fp16 where bf16 is missing."""
+    for precision in dict.fromkeys((workload.precision, "fp16")):
+        if all(offer.accelerator.peak_tflops(precision) for offer in offers):
+            return replace(workload, precision=precision)
+    missing = next(item for item in offers if not item.accelerator.peak_tflops(workload.precision))
+    raise PlanError(
+        f"the catalogue has no {workload.precision} or fp16 rate for {missing.accelerator.id}; "
+        "leave it out, or place the job without a model"
+    )
