@@ -1,0 +1,204 @@
+"""Read what Slurm's programs print: text in, types out, nothing else.
+
+``scontrol -o`` exists on every release and prints a record per line as ``Key=value``
+pairs; values may hold spaces, so a value ends where the next key begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .. import hostlist
+from ..errors import SlurmError
+from .model import Gres, JobId, LiveJob, LiveNode, LivePartition
+
+_RELEASE = re.compile(r"slurm(?:-wlm)? ([0-9]{2}\.[0-9]{2})(?:\.|\b)")
+_SUBMITTED = re.compile(r"[0-9]+(?:;\S+)?")
+_KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z_]+)*)=")
+_JOB_NAME = re.compile(r" JobName=(.*?)(?= UserId=\S* GroupId=\S* MCS_label=)")
+_NOTHING = frozenset({"", "(null)", "N/A", "None", "none", "Unknown"})
+_SCALE = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+_GRES = re.compile(
+    r"(?:gres[:/])?(?P<name>[A-Za-z0-9_.-]+)"
+    r"(?::(?P<type>[A-Za-z0-9_.-]*[A-Za-z_.-][A-Za-z0-9_.-]*|[0-9]+(?=[:=])))?"
+    r"(?::no_consume)?"
+    r"(?:[:=](?P<count>[0-9]+)(?P<unit>[KMG]?))?\Z"
+)
+_FLAG_MARKS = re.compile(r"[*~#!%$@^+-]+\Z")
+_MARK_STATES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN"}
+
+
+def release(text: str) -> str:
+    """Return ``24.11`` from ``slurm 24.11.5`` or ``slurm-wlm 24.11.5``."""
+    found = _RELEASE.search(text)
+    if found is None:
+        raise SlurmError(f"cannot read a release of Slurm from {text.strip()[:80]!r}")
+    return found[1]
+
+
+def submitted(stdout: str) -> JobId | None:
+    """Return the job of ``sbatch --parsable``: the last line that is an id, banners aside."""
+    lines = [line.strip() for line in stdout.splitlines()]
+    found = [line for line in lines if _SUBMITTED.fullmatch(line)]
+    return JobId.parse(found[-1]) if found else None
+
+
+def nodes(text: str) -> tuple[LiveNode, ...]:
+    """Return the nodes of ``scontrol -a -d -o show node``."""
+    return tuple(_node(record) for record in _records(text, "NodeName"))
+
+
+def partitions(text: str) -> tuple[LivePartition, ...]:
+    """Return the partitions of ``scontrol -a -o show partition``."""
+    return tuple(_partition(record) for record in _records(text, "PartitionName"))
+
+
+def job(text: str, asked: JobId) -> LiveJob:
+    """Return the job of ``scontrol -o show job``; ``SlurmError`` if it holds none.
+
+    Several records are the components of a heterogeneous job, in order, or those
+    of an array: the first one answers then, and carries them all.
+    """
+    records = [_job(record, asked.cluster) for record in _records(text, "JobId")]
+    if not records:
+        raise SlurmError(f"no job {asked} in the answer of scontrol: {text.strip()[:200]!r}")
+    if len(records) == 1:
+        return records[0]
+    ordered = sorted(records, key=lambda item: item.id.offset or 0)
+    lead = ordered[0]
+    return LiveJob(
+        *(getattr(lead, name) for name in LiveJob.__dataclass_fields__ if name != "components"),
+        components=tuple(ordered),
+    )
+
+
+def gres(text: str) -> tuple[Gres, ...]:
+    """Return the GRES of ``gpu:h100:8(S:0-1),npu:2`` or ``gres/gpu:h100=8``.
+
+    A count that is left out is 1, as in Slurm; ``(null)`` is empty.
+    """
+    if text in _NOTHING:
+        return ()
+    plain = re.sub(r"\([^)]*\)", "", text)
+    items = []
+    for item in plain.split(","):
+        found = _GRES.match(item.strip())
+        if found is None:
+            raise SlurmError(f"cannot read GRES {item!r} in {text!r}")
+        count = int(found["count"] or 1) * _SCALE[found["unit"] or ""]
+        items.append(Gres(found["name"], found["type"] or "", count))
+    return tuple(items)
+
+
+def states(text: str) -> frozenset[str]:
+    """Return the states of ``IDLE+CLOUD+POWERED_DOWN`` or ``DOWN*``."""
+    found: set[str] = set()
+    for part in text.split("+"):
+        marks = _FLAG_MARKS.search(part)
+        found.add(_FLAG_MARKS.sub("", part))
+        found.update(_MARK_STATES[mark] for mark in (marks[0] if marks else "") if mark in _MARK_STATES)
+    return frozenset(found - {""})
+
+
+def _records(text: str, first: str) -> Iterator[dict[str, str]]:
+    for line in text.splitlines():
+        if line.startswith(f"{first}="):
+            yield _fields(line)
+
+
+def _fields(line: str) -> dict[str, str]:
+    """Return the pairs of a line; the first of equal keys counts.
+
+    A user may write ``x JobState=FAILED`` into a job's name or comment: the name is
+    cut out by what follows it, and comments come last.
+    """
+    fields: dict[str, str] = {}
+    named = _JOB_NAME.search(line)
+    if named:
+        fields["JobName"] = named[1]
+        line = line[: named.start()] + line[named.end() :]
+    keys = list(_KEY.finditer(line))
+    for key, following in zip(keys, [*keys[1:], None], strict=True):
+        end = following.start() if following else len(line)
+        fields.setdefault(key[1], line[key.end() : end].strip())
+    return fields
+
+
+def _node(record: dict[str, str]) -> LiveNode:
+    return LiveNode(
+        name=record["NodeName"],
+        states=states(record.get("State", "")),
+        reason=_text(record.get("Reason")),
+        gres=gres(record.get("Gres", "")),
+        gres_used=gres(record.get("GresUsed", "")),
+        features=_list(record.get("ActiveFeatures")),
+        partitions=_list(record.get("Partitions")),
+        cpus=_number(record.get("CPUTot")),
+        cpus_allocated=_number(record.get("CPUAlloc")),
+        memory_mib=_number(record.get("RealMemory")),
+        address=_text(record.get("NodeAddr")),
+    )
+
+
+def _partition(record: dict[str, str]) -> LivePartition:
+    nodes_text = _text(record.get("Nodes"))
+    return LivePartition(
+        name=record["PartitionName"],
+        state=record.get("State", ""),
+        is_default=record.get("Default") == "YES",
+        nodes=nodes_text,
+        hosts=tuple(hostlist.expand(nodes_text)) if nodes_text else (),
+        max_time=record.get("MaxTime", "UNLIMITED"),
+        max_nodes=record.get("MaxNodes", "UNLIMITED"),
+        allow_accounts=_unless_all(record.get("AllowAccounts")),
+        allow_qos=_unless_all(record.get("AllowQos")),
+        allow_groups=_unless_all(record.get("AllowGroups")),
+    )
+
+
+def _job(record: dict[str, str], cluster: str) -> LiveJob:
+    nodes_text = _text(record.get("NodeList"))
+    return LiveJob(
+        id=_job_id(record, cluster),
+        name=record.get("JobName", ""),
+        states=frozenset({record.get("JobState", "UNKNOWN")}),
+        reason=_text(record.get("Reason")),
+        partition=_text(record.get("Partition")),
+        nodes=nodes_text,
+        hosts=tuple(hostlist.expand(nodes_text)) if nodes_text else (),
+        features=_text(record.get("Features")),
+        gres=gres(record.get("TresPerNode", "")),
+        exit_code=_exit_code(record.get("ExitCode", "0:0")),
+    )
+
+
+def _job_id(record: dict[str, str], cluster: str) -> JobId:
+    if "HetJobId" in record:
+        return JobId(int(record["HetJobId"]), int(record["HetJobOffset"]), cluster=cluster)
+    if "ArrayJobId" in record:
+        task = record.get("ArrayTaskId", "")
+        text = f"[{task}]" if re.search(r"[,%:-]", task) else task
+        return JobId(int(record["ArrayJobId"]), task=text, cluster=cluster)
+    return JobId(int(record["JobId"]), cluster=cluster)
+
+
+def _exit_code(text: str) -> int:
+    code, _, signal = text.partition(":")
+    return 128 + int(signal) if signal not in ("", "0") else _number(code)
+
+
+def _text(value: str | None) -> str:
+    return "" if value is None or value in _NOTHING else value
+
+
+def _list(value: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, _text(value).split(",")))
+
+
+def _unless_all(value: str | None) -> tuple[str, ...]:
+    return () if value == "ALL" else _list(value)
+
+
+def _number(value: str | None) -> int:
+    return int(value) if value and value.isdigit() else 0

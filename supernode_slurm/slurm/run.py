@@ -1,0 +1,103 @@
+"""Run a program to its end: bounded in time, alone in its process group."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import SlurmNotFound, SlurmRejected, SlurmTimeout
+
+_LAST_WORDS_S = 2.0
+"""How long to wait for the pipes of a killed group: a process that left it may hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a program left behind."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    stdin_text: str | None = None,
+    cwd: Path | None = None,
+) -> Result:
+    """Run a program and return its output, whatever its exit code.
+
+    ``env`` is the whole environment of the child, None for our own. Raises
+    ``SlurmNotFound`` when the program is missing, and ``SlurmTimeout`` once it and
+    everything that it started in its session has been killed.
+    """
+    with _spawn(argv, env, stdin_text is not None, cwd) as process:
+        try:
+            stdout, stderr = process.communicate(stdin_text, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            said = _kill_group(process)
+            shown = shlex.join(argv)
+            raise SlurmTimeout(f"no answer in {timeout_s:g} s from: {shown}{said}") from None
+        except BaseException:
+            _kill_group(process)
+            raise
+    return Result(tuple(argv), process.returncode, stdout, stderr)
+
+
+def check(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    stdin_text: str | None = None,
+    cwd: Path | None = None,
+) -> Result:
+    """Run a program like ``run``; ``SlurmRejected`` when its exit code is not 0."""
+    result = run(argv, timeout_s=timeout_s, env=env, stdin_text=stdin_text, cwd=cwd)
+    if result.returncode:
+        raise SlurmRejected(result.argv, result.returncode, result.stderr or result.stdout)
+    return result
+
+
+def _spawn(
+    argv: Sequence[str], env: Mapping[str, str] | None, feeds: bool, cwd: Path | None
+) -> subprocess.Popen[str]:
+    if cwd is not None and not cwd.is_dir():
+        raise NotADirectoryError(f"{cwd}: no such directory to run {argv[0]} in")
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE if feeds else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise SlurmNotFound(f"{argv[0]}: not found on PATH; install Slurm's client programs") from None
+    except PermissionError as error:
+        raise SlurmNotFound(f"{argv[0]}: {error.strerror}; may you run it?") from error
+
+
+def _kill_group(process: subprocess.Popen[str]) -> str:
+    """Kill the child's process group; return its last words on stderr, for a message."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        stderr = process.communicate(timeout=_LAST_WORDS_S)[1]
+    except subprocess.TimeoutExpired:
+        return ""
+    return f"\n{stderr.strip()}" if stderr.strip() else ""

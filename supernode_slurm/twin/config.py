@@ -1,0 +1,192 @@
+"""The twin's files: the generated ones, changed as little as possible, and its own slurm.conf."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import hostlist
+from ..errors import ConfigError, Problem, Where
+
+MAIN = "supernode.conf"
+"""The generated file that the twin's slurm.conf includes."""
+_GRES = "gres.conf"
+
+_INCLUDE = re.compile(r"^\s*Include\s+(\S+)", re.IGNORECASE | re.MULTILINE)
+_PLUGIN = re.compile(r"^\s*TopologyPlugin\s*=\s*topology/(\w+)", re.IGNORECASE | re.MULTILINE)
+_NODE = re.compile(r"^\s*NodeName=(\S+)", re.IGNORECASE)
+_STATE = re.compile(r"\sState=\S+", re.IGNORECASE)
+_DEVICE = re.compile(r"(?<=File=)/dev/(\S+)", re.IGNORECASE)
+_FILE_PLUGINS = frozenset({"tree", "block", "3d_torus", "torus3d", "ring"})
+
+_DEFAULTS = {
+    "ProctrackType": "proctrack/linuxproc",
+    "MpiDefault": "none",
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core",
+    "SchedulerType": "sched/backfill",
+    "SchedulerParameters": "bf_interval=1,batch_sched_delay=0,sched_min_interval=0",
+    "ReturnToService": "2",
+    "MailProg": "/bin/true",
+    "PrivateData": "cloud",
+}
+_CLOUD = {
+    "SuspendProgram": "/bin/true",
+    "ResumeProgram": "/bin/true",
+    "SuspendTime": "86400",
+    # The largest values that Slurm takes: an allocated cloud node never "comes up".
+    "ResumeTimeout": "65000",
+    "SuspendTimeout": "30",
+}
+# Stand-in nodes are bigger than the machine that plays them.
+_LIVE = {"SlurmdParameters": "config_overrides", "KillWait": "2", "UnkillableStepTimeout": "10"}
+_WITHOUT_DISABLED = frozenset({"22.05", "23.02", "23.11"})
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a twin keeps its things, and where it listens."""
+
+    directory: Path
+    user: str
+    """Runs slurmctld and munged."""
+    address: str
+    """Loopback address on which slurmctld listens."""
+    port: int
+    """Of slurmctld; slurmd's default is the next, and those of live nodes follow."""
+    communication: str
+    """CommunicationParameters, empty for none."""
+
+    @property
+    def conf(self) -> Path:
+        """Return the path of slurm.conf."""
+        return self.directory / "slurm.conf"
+
+    @property
+    def devices(self) -> Path:
+        """Return the directory of the stand-in devices."""
+        return self.directory / "dev"
+
+    @property
+    def munge_socket(self) -> Path:
+        """Return the path of the private munge socket."""
+        return self.directory / "munge" / "socket"
+
+
+def check_files(files: Mapping[str, str]) -> None:
+    """Refuse what would make slurmctld wait a minute for a file, or read one of the host.
+
+    Raises ``ConfigError``.
+    """
+    problems = []
+    if MAIN not in files:
+        problems.append(Problem(Where(MAIN), "missing", "generate the configuration first"))
+    for name, text in files.items():
+        for found in _INCLUDE.finditer(text):
+            if found[1] not in files:
+                place = Where(name, text.count("\n", 0, found.start(1)) + 1, 1)
+                problems.append(Problem(place, f"includes {found[1]}, which is not given"))
+        plugin = _PLUGIN.search(text)
+        if plugin and plugin[1].lower() in _FILE_PLUGINS and not _has_topology(files):
+            place = Where(name, text.count("\n", 0, plugin.start(1)) + 1, 1)
+            problems.append(
+                Problem(place, f"topology/{plugin[1]} needs a topology.conf, which is not given")
+            )
+    problems.extend(
+        Problem(Where(name), "is not a plain file name") for name in files if Path(name).name != name
+    )
+    if problems:
+        raise ConfigError(problems)
+
+
+def slurm_conf(layout: Layout, site: Iterable[tuple[str, str]], live: bool) -> str:
+    """Return the text of the twin's slurm.conf."""
+    directory = layout.directory
+    own = {
+        "ClusterName": "twin",
+        "SlurmctldHost": f"localhost({layout.address})",
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={layout.munge_socket}",
+        "CredType": "cred/munge",
+        "SlurmUser": layout.user,
+        "SlurmctldPort": str(layout.port),
+        "SlurmdPort": str(layout.port + 1),
+        "StateSaveLocation": str(directory / "state"),
+        "SlurmctldPidFile": str(directory / "state" / "slurmctld.pid"),
+        "SlurmdSpoolDir": str(directory / "spool" / "%n"),
+        "SlurmdPidFile": str(directory / "spool" / "%n.pid"),
+    }
+    if layout.communication:
+        own["CommunicationParameters"] = layout.communication
+    settings = {**_DEFAULTS, **(_LIVE if live else _CLOUD), **dict(site), **own}
+    lines = [f"{name}={value}" for name, value in settings.items()]
+    return "\n".join([*lines, f"Include {MAIN}", ""])
+
+
+def cgroup_conf(release: str) -> str:
+    """Return a cgroup.conf that works without any cgroup mount."""
+    if release in _WITHOUT_DISABLED:
+        return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+    return "CgroupPlugin=disabled\n"
+
+
+def cloud_files(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the files with every node a CLOUD node: Slurm allocates it without a slurmd."""
+    return _each_node_line(files, lambda line, _: _with_state(line, "CLOUD"))
+
+
+def live_files(files: Mapping[str, str], layout: Layout) -> dict[str, str]:
+    """Return the files with every node on this machine, on ports from ``layout.port + 2``."""
+    port = layout.port + 2
+
+    def place(line: str, hosts: int) -> str:
+        nonlocal port
+        ports = f"[{port}-{port + hosts - 1}]" if hosts > 1 else str(port)
+        port += hosts
+        here = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports}"
+        return f"{_with_state(line, 'UNKNOWN')} {here}"
+
+    changed = _each_node_line(files, place)
+    if _GRES in files:
+        changed[_GRES] = _DEVICE.sub(rf"{layout.devices}/\1", files[_GRES])
+    return changed
+
+
+def node_names(files: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the hosts of all NodeName lines, in order."""
+    lines = (line for name, text in files.items() if name != _GRES for line in text.splitlines())
+    return tuple(host for line in lines for host in _hosts(line))
+
+
+def device_names(files: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names under /dev that gres.conf wants, each once."""
+    folded = _DEVICE.findall(files.get(_GRES, ""))
+    return tuple(dict.fromkeys(name for item in folded for name in hostlist.expand(item)))
+
+
+def _has_topology(files: Mapping[str, str]) -> bool:
+    return "topology.conf" in files or "topology.yaml" in files
+
+
+def _each_node_line(
+    files: Mapping[str, str], change: Callable[[str, int], str]
+) -> dict[str, str]:
+    """Return the files with each NodeName line of slurm.conf changed, given its host count."""
+    changed = dict(files)
+    for name in (name for name in files if name != _GRES):
+        lines = files[name].splitlines()
+        counts = [len(_hosts(line)) for line in lines]
+        pairs = zip(lines, counts, strict=True)
+        changed[name] = "".join(f"{change(a, n) if n else a}\n" for a, n in pairs)
+    return changed
+
+
+def _hosts(line: str) -> list[str]:
+    found = _NODE.match(line)
+    return hostlist.expand(found[1]) if found and found[1].upper() != "DEFAULT" else []
+
+
+def _with_state(line: str, state: str) -> str:
+    return f"{_STATE.sub('', line).rstrip()} State={state}"

@@ -1,0 +1,215 @@
+"""Start a private slurmctld, judge it, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from ..errors import ConfigError, Problem, SlurmError, SlurmTimeout, Where
+from ..slurm import CliClient, parse
+from ..slurm.run import run
+from . import config, live, loopback
+from .daemons import (
+    Daemon,
+    User,
+    as_user,
+    free_ports,
+    listens,
+    program,
+    search_path,
+    spawn,
+    unprivileged_user,
+)
+from .log import judge
+from .siteconf import Dropped, SiteConf, read_site_conf
+
+_UP_S = 20.0
+_FOREIGN = re.compile(r"SLURM|SLURMD_|SRUN_|SBATCH_|SALLOC_|SQUEUE_|SINFO_|SACCT_|SCANCEL_|PMI")
+
+
+@dataclass(frozen=True, slots=True)
+class TwinSpec:
+    """What a twin shall be."""
+
+    files: Mapping[str, str]
+    """Slurm's files as generated from an inventory, by name."""
+    live: bool = False
+    """Run a slurmd for each node, with stand-in devices; else nodes are CLOUD nodes."""
+    site_conf: str | None = None
+    """Text of the site's slurm.conf, to take its scheduling parameters."""
+    directory: Path | None = None
+    """Where the twin's own directory is made; None for the system's temporary one."""
+
+
+class Twin:
+    """A private Slurm, up inside ``with`` and gone after it.
+
+    Entering raises ``ConfigError`` for a configuration that slurmctld dies of, with
+    its own lines, and ``SlurmNotFound`` where Slurm or munge is not installed.
+    """
+
+    directory: Path
+    release: str
+
+    def __init__(self, spec: TwinSpec) -> None:
+        """Prepare; nothing starts before ``with``."""
+        self._spec = spec
+        self._site = SiteConf((), ()) if spec.site_conf is None else read_site_conf(spec.site_conf)
+        self._stack = ExitStack()
+        self._controller: Daemon | None = None
+        self._remarks: list[str] = []
+
+    def __enter__(self) -> Twin:
+        config.check_files(self._spec.files)
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Return what the environment of a Slurm program needs on top of its own."""
+        return {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": search_path()}
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Return what slurmctld has complained about so far, and what the twin could not do."""
+        said = self._controller.said() if self._controller else ""
+        return (*self._remarks, *judge(said))
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """Return the parameters of the site that the twin did not take over."""
+        return self._site.dropped
+
+    def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
+        """Return an environment for programs: the outer one, pointed at this twin alone.
+
+        Variables of an enclosing job, of another cluster, and defaults meant for it are left out.
+        """
+        kept = {name: value for name, value in outer.items() if not _FOREIGN.match(name)}
+        return {**kept, **self.env}
+
+    def client(self) -> CliClient:
+        """Return a client of this twin."""
+        return CliClient(self.environment(os.environ))
+
+    def _start(self, stack: ExitStack) -> None:
+        slurmctld = program("slurmctld", "slurmctld slurm-client")
+        munged = program("munged", "munge")
+        user = unprivileged_user()
+        self.directory = _make_directory(self._spec.directory, user)
+        stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        # scontrol --version would first read a slurm.conf.
+        self.release = parse.release(run([slurmctld, "-V"], timeout_s=_UP_S).stdout)
+        hosts = config.node_names(self._spec.files) if self._spec.live else ()
+        listening = loopback.find()
+        self._remarks = list(listening.remarks)
+        layout = config.Layout(
+            self.directory,
+            user.name,
+            listening.address,
+            free_ports(2 + len(hosts)),
+            listening.communication,
+        )
+        self._write(layout)
+        env = {
+            **{name: os.environ[name] for name in ("TZ",) if name in os.environ},
+            **self.env,
+            "HOME": "/",
+            "LC_ALL": "C",
+        }
+        self._start_munged(stack, munged, user, env)
+        argv = [*listening.prefix, *as_user(user), slurmctld, "-D"]
+        self._controller = spawn("slurmctld", argv, env, self.directory / "slurmctld.log")
+        stack.callback(self._controller.stop)
+        self._await_up(self._controller, layout)
+        if self._spec.live:
+            live.start(stack, live.Room(layout, hosts, config.device_names(self._spec.files), listening, env), self.client())
+
+    def _write(self, layout: config.Layout) -> None:
+        files = self._spec.files
+        changed = config.live_files(files, layout) if self._spec.live else config.cloud_files(files)
+        changed["slurm.conf"] = config.slurm_conf(layout, self._site.kept, self._spec.live)
+        changed["cgroup.conf"] = config.cgroup_conf(self.release)
+        for name, text in changed.items():
+            (self.directory / name).write_text(text, encoding="utf-8")
+
+    def _start_munged(
+        self, stack: ExitStack, munged: str, user: User, env: Mapping[str, str]
+    ) -> None:
+        home = self.directory / "munge"
+        key = home / "key"
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(secrets.token_bytes(128))
+        os.chown(key, user.uid, user.gid)
+        files = [
+            f"--key-file={key}",
+            f"--socket={home / 'socket'}",
+            f"--pid-file={home / 'pid'}",
+            f"--log-file={home / 'log'}",
+            f"--seed-file={home / 'seed'}",
+        ]
+        # munged wants a directory that all may enter; ours is closed on purpose.
+        argv = [*as_user(user), munged, "--foreground", "--force", "--origin=127.0.0.1", *files]
+        daemon = spawn("munged", argv, env, self.directory / "munged.log")
+        stack.callback(daemon.stop)
+        deadline = time.monotonic() + _UP_S
+        while not (home / "socket").exists():
+            if not daemon.is_alive or time.monotonic() > deadline:
+                raise SlurmError(f"munged did not start: {daemon.said().strip()[-800:]}")
+            time.sleep(0.005)
+
+    def _await_up(self, controller: Daemon, layout: config.Layout) -> None:
+        """Wait until slurmctld answers; say why where it does not."""
+        deadline = time.monotonic() + _UP_S
+        delay_s = 0.005
+        env = self.environment(os.environ)
+        while controller.is_alive:
+            if listens(layout.address, layout.port):
+                answer = run(["scontrol", "ping"], timeout_s=_UP_S, env=env)
+                if "is UP" in answer.stdout:
+                    return
+            if time.monotonic() > deadline:
+                said = "\n".join(judge(controller.said())) or controller.said()[-800:]
+                raise SlurmTimeout(f"slurmctld is not up after {_UP_S:g} s:\n{said}")
+            time.sleep(delay_s)
+            delay_s = min(delay_s * 1.5, 0.1)
+        raise _died(controller)
+
+
+def _died(controller: Daemon) -> SlurmError | ConfigError:
+    lines = judge(controller.said())
+    if not lines:
+        return SlurmError(f"slurmctld ended without a word: {controller.said().strip()[-800:]}")
+    return ConfigError([Problem(Where("slurmctld"), line) for line in lines])
+
+
+def _make_directory(parent: Path | None, user: User) -> Path:
+    """Make the twin's directory: root's own if we are root, readable by the user alone."""
+    directory = Path(tempfile.mkdtemp(prefix="sn-twin-", dir=parent)).resolve()
+    if os.geteuid() == 0:
+        os.chown(directory, 0, user.gid)
+        directory.chmod(0o710)
+    for name in ("state", "munge"):
+        inner = directory / name
+        inner.mkdir(mode=0o700)
+        os.chown(inner, user.uid, user.gid)
+    return directory
