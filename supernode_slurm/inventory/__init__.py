@@ -1,5 +1,6 @@
 """What the machine room holds: the file's schema, its loader, the expanded model."""
 
+from .lint import Finding, lint
 from .load import load, loads
 from .model import (
     Devices,
@@ -18,6 +19,7 @@ from .model import (
 __all__ = [
     "Devices",
     "Fabric",
+    "Finding",
     "Interconnect",
     "Inventory",
     "NodeClass",
@@ -27,6 +29,7 @@ __all__ = [
     "Rack",
     "Supernode",
     "Switch",
+    "lint",
     "load",
     "loads",
 ]

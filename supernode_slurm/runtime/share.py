@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Mapping, Optional
+from typing import Mapping
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Share:
     global_batch: int
 
 
-def share(environ: Optional[Mapping[str, str]] = None) -> Share:
+def share(environ: Mapping[str, str] | None = None) -> Share:
     """Return the share of this process.
 
     Raises ``RuntimeError`` outside a planned job.

@@ -6,11 +6,10 @@ Intel and AWS cards, and both together give duplicate records.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from .. import hostlist
-from ..catalogue import Platform, find_accelerator, platform
+from ..catalogue import find_accelerator, platform
 from ..inventory import Inventory, NodeClass
 
 
@@ -28,19 +27,9 @@ def _node_lines(nodes: NodeClass) -> Iterator[str]:
         start = first.get(vendor.vendor, 0)
         first[vendor.vendor] = start + devices.count
         fields = [f"NodeName={hosts}", f"Name={devices.gres}", f"Type={devices.type}"]
-        fields.append(f"File={device_files(vendor, start, devices.count)}")
+        files = [vendor.files(start + index)[0] for index in range(devices.count)]
+        fields.append(f"File={hostlist.fold(files)}")
         # Only the gpu plugin sets a variable, and by default those of all vendors at once.
         if devices.gres == "gpu":
             fields.append(f"Flags={vendor.slurm_env_flag}")
         yield " ".join(fields)
-
-
-def device_files(vendor: Platform, start: int, count: int) -> str:
-    """Return the device files of ``count`` cards from index ``start`` on, folded."""
-    pattern = vendor.device_files[0]
-    found = re.search(r"\{(?:([0-9]+)\+)?i\}", pattern)
-    if found is None:
-        return pattern
-    low = int(found.group(1) or 0) + start
-    numbers = f"[{low}-{low + count - 1}]" if count > 1 else str(low)
-    return pattern[: found.start()] + numbers + pattern[found.end() :]

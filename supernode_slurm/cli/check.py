@@ -1,0 +1,44 @@
+"""``sn check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from . import common
+
+
+@click.command()
+@common.inventory_option
+@common.json_option
+def command(inventory_path: Path | None, as_json: bool) -> int:
+    """Say what is wrong with an inventory.
+
+    Exit code 4 if the file is invalid, 5 if a rule finds an error.
+    """
+    from ..inventory import lint, load
+
+    inventory = load(common.inventory_path(inventory_path))
+    findings = lint(inventory)
+    if as_json:
+        common.print_json(
+            [
+                {
+                    "rule": item.rule,
+                    "severity": item.severity,
+                    "file": item.where.file,
+                    "line": item.where.line,
+                    "column": item.where.column,
+                    "what": item.what,
+                    "todo": item.todo,
+                }
+                for item in findings
+            ]
+        )
+    else:
+        for finding in findings:
+            click.echo(str(finding))
+        nodes = sum(len(domain.hosts) for domain in inventory.domains)
+        click.echo(f"{inventory.source}: {nodes} nodes, {len(findings)} findings")
+    return 5 if any(finding.severity == "error" for finding in findings) else 0

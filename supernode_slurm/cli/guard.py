@@ -1,0 +1,49 @@
+"""The one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+from ..errors import SupernodeError
+
+
+def tell(kind: str, message: str) -> None:
+    """Write a message for the user to standard error: ``sn: warning: ...``."""
+    for line in message.splitlines():
+        print(f"sn: {kind}: {line}", file=sys.stderr)
+
+
+def guarded(command: Callable[[], int]) -> int:
+    """Run a command and return its exit code; nothing but an exit code ever leaves.
+
+    SIGTERM ends the command as ^C does, so that what it started is stopped.
+    """
+    import click
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = command()
+        sys.stdout.flush()
+        return code
+    except click.ClickException as error:
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            print(error.ctx.get_usage(), file=sys.stderr)
+        tell("error", error.format_message())
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except SupernodeError as error:
+        tell("error", str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader went away; say nothing, and keep the interpreter from saying it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,68 @@
+"""``sn``: describe a machine room, configure Slurm for it, plan jobs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from .. import __version__
+from .guard import guarded
+
+COMMANDS = {
+    "check": "Say what is wrong with an inventory.",
+    "generate": "Write Slurm's configuration files for an inventory.",
+    "plan": "Show the fastest ways to train a model on this site.",
+    "show": "Show the room, the catalogue, templates or the schema.",
+    "twin": "Run a command against a private Slurm of this inventory.",
+}
+"""Name and short help of each command, so that --help imports none of them."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command, None if there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"{__package__}.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of a command line; an unknown one is told with the nearest."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from ..inventory.build import nearest
+
+            ctx.fail(f"no command '{args[0]}'; {nearest(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of commands from ``COMMANDS``."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sn")
+def cli() -> None:
+    """Make supernodes of mixed accelerators usable through Slurm."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run ``sn`` and leave with its exit code."""
+
+    def run() -> int:
+        code = cli.main(args=argv, prog_name="sn", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+
+    sys.exit(guarded(run))

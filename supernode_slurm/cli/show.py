@@ -1,0 +1,120 @@
+"""``sn show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from . import common
+
+WHAT = ("room", "accelerators", "models", "templates", "schema")
+
+Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+
+
+@click.command()
+@click.argument("what", type=click.Choice(WHAT), default="room")
+@common.inventory_option
+@common.json_option
+def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
+    """Show the room, the catalogue, templates or the schema.
+
+    The schema is the inventory's JSON Schema, for editors that check while one types.
+    """
+    if what == "schema":
+        from ..inventory.build import json_schema
+        from ..inventory.schema import InventoryFile
+
+        common.print_json(
+            {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "title": "supernode_slurm inventory",
+                **json_schema(InventoryFile),
+            }
+        )
+        return 0
+    if what == "room":
+        columns, rows = _room(common.inventory_path(inventory_path))
+    else:
+        columns, rows = {
+            "accelerators": _accelerators,
+            "models": _models,
+            "templates": _templates,
+        }[what]()
+    if as_json:
+        common.print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        shown = [["-" if cell is None else cell for cell in row] for row in rows]
+        common.print_table(columns, shown)
+    return 0
+
+
+def _room(path: Path) -> Rows:
+    from .. import hostlist
+    from ..inventory import Supernode, load
+
+    inventory = load(path)
+    columns = ("name", "kind", "nodes", "spares", "devices", "GB/s", "partitions", "hosts")
+    rows = []
+    for domain in inventory.domains:
+        link = domain.interconnect if isinstance(domain, Supernode) else None
+        kinds: dict[str, int] = {}
+        for nodes in domain.nodes:
+            for item in nodes.devices:
+                kinds[item.type] = kinds.get(item.type, 0) + item.count * len(nodes.hosts)
+        rows.append(
+            (
+                domain.name,
+                link.kind if link else "pool",
+                len(domain.hosts),
+                domain.spares if isinstance(domain, Supernode) else 0,
+                ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+                round(link.bandwidth_gbs) if link else None,
+                ", ".join(p.name for p in inventory.partitions if domain.name in p.members),
+                hostlist.fold(domain.hosts),
+            )
+        )
+    return columns, rows
+
+
+def _accelerators() -> Rows:
+    from ..catalogue import accelerators
+
+    columns = ("id", "vendor", "devices/card", "bf16 TFLOPS", "GiB", "GB/s", "link GB/s")
+    rows = [
+        (
+            item.id,
+            item.vendor,
+            item.devices_per_card,
+            item.card_bf16_tflops,
+            item.card_memory_gib,
+            item.card_memory_gbs,
+            item.card_scale_up_gbs,
+        )
+        for item in accelerators()
+    ]
+    return columns, rows
+
+
+def _models() -> Rows:
+    from ..catalogue import models
+
+    columns = ("name", "parameters", "layers", "hidden", "heads", "kv heads", "vocabulary")
+    rows = [
+        (m.name, m.params, m.layers, m.hidden, m.heads, m.kv_heads, m.vocab) for m in models()
+    ]
+    return columns, rows
+
+
+def _templates() -> Rows:
+    from ..data import data_dir
+
+    found = []
+    for entry in sorted(data_dir("job_templates").iterdir(), key=lambda item: item.name):
+        if entry.is_file() and entry.name.endswith((".sh", ".sbatch")):
+            lines = entry.read_text(encoding="utf-8").splitlines()
+            about = next((line[2:] for line in lines if line.startswith("# ")), "")
+            found.append((entry.name, about))
+    return ("name", "for"), found

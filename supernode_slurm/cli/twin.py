@@ -1,0 +1,47 @@
+"""``sn twin``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from . import common
+from .guard import tell
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@common.inventory_option
+@click.option("--live", is_flag=True, help="Run a slurmd for every node, with stand-in devices.")
+@click.option(
+    "--slurm-conf",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Take the scheduling parameters of this slurm.conf.",
+)
+@click.argument("argv", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    inventory_path: Path | None, live: bool, slurm_conf: Path | None, argv: tuple[str, ...]
+) -> int:
+    """Run a command against a private Slurm of this inventory.
+
+    slurmctld runs alone on loopback, with its own munge, never as root, and is gone
+    when the command ends. Its exit code is passed on. Without --live every node is a
+    CLOUD node: jobs are placed, and stay CONFIGURING.
+    """
+    import os
+
+    from ..inventory import load
+    from ..slurm import CliClient
+    from ..slurmconf import find_release, generate
+    from ..twin import Twin, TwinSpec
+
+    path = common.inventory_path(inventory_path)
+    inventory = load(path)
+    release = find_release(CliClient(os.environ).release())
+    generated = generate(inventory, release)
+    site = slurm_conf.read_text(encoding="utf-8", errors="replace") if slurm_conf else None
+    with Twin(TwinSpec(files=generated.files, live=live, site_conf=site)) as twin:
+        for note in (*generated.notes, *map(str, twin.dropped), *twin.messages):
+            tell("warning", note)
+        code = twin.run(argv, {**os.environ, "SN_INVENTORY": str(path.resolve())})
+    return code

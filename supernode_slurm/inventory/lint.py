@@ -1,0 +1,69 @@
+"""What is allowed but unwise: findings about a room, each with its rule and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..errors import Where
+from .model import Inventory
+
+TRAINING_OVERSUBSCRIPTION = 2.0
+"""Beyond it the core of the network holds up the gradient traffic of training jobs."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One thing that a rule found."""
+
+    where: Where
+    rule: str
+    severity: str
+    """``error`` or ``warning``."""
+    what: str
+    todo: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.severity}: {self.what}; {self.todo} [{self.rule}]"
+
+
+def lint(inventory: Inventory) -> list[Finding]:
+    """Return what the rules find, in the order of the file."""
+    return sorted([*_oversubscribed(inventory), *_unreachable(inventory), *_unused(inventory)])
+
+
+def _oversubscribed(inventory: Inventory) -> Iterator[Finding]:
+    for fabric in inventory.fabrics:
+        if fabric.oversubscription > TRAINING_OVERSUBSCRIPTION:
+            yield Finding(
+                fabric.where,
+                "oversubscription",
+                "error",
+                f"fabric {fabric.name} is oversubscribed {fabric.oversubscription:g}:1",
+                f"training wants at most {TRAINING_OVERSUBSCRIPTION:g}:1",
+            )
+
+
+def _unreachable(inventory: Inventory) -> Iterator[Finding]:
+    for domain in inventory.domains if inventory.fabrics else ():
+        if not any(host in fabric.hosts for fabric in inventory.fabrics for host in domain.hosts):
+            yield Finding(
+                domain.where,
+                "no-fabric",
+                "warning",
+                f"{domain.name} hangs under no switch",
+                "no job can span it and other nodes; add it to a fabric's switches",
+            )
+
+
+def _unused(inventory: Inventory) -> Iterator[Finding]:
+    used = {name for partition in inventory.partitions for name in partition.members}
+    for domain in inventory.domains:
+        if domain.name not in used:
+            yield Finding(
+                domain.where,
+                "no-partition",
+                "warning",
+                f"{domain.name} is in no partition",
+                "nobody can submit to it; add it to one",
+            )

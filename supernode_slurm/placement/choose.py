@@ -1,0 +1,125 @@
+"""From what the user asks to plans with a place, the fastest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+
+from ..catalogue import Model
+from ..errors import PlanError
+from ..frameworks import capabilities
+from ..inventory import Inventory
+from ..plan import Plan
+from ..planner import Workload, plan_mixed, plan_uniform
+from .slots import Slot, Wanted, device_types, find_slots
+from .view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a user wants to run."""
+
+    cards: tuple[tuple[str | None, int], ...]
+    """(GRES type, devices) of each group; the type None leaves the kind open."""
+    model: Model | None = None
+    sequence: int = 4096
+    global_batch: int = 1024
+    precision: str = "bf16"
+    framework: str | None = None
+    partition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plan and where it runs: one slot for each group of the plan, in its order."""
+
+    plan: Plan
+    slots: tuple[Slot, ...]
+
+
+def choose(inventory: Inventory, ask: Ask, view: View) -> list[Choice]:
+    """Return plans with their slots, the fastest predicted first.
+
+    Without a model the devices are placed and not planned. Raises ``PlanError`` with
+    every reason if nothing fits.
+    """
+    choices: list[Choice] = []
+    reasons: list[str] = []
+    for wanted in _kinds(inventory, ask):
+        try:
+            parts = [find_slots(inventory, item, view) for item in wanted]
+        except PlanError as error:
+            reasons.append(str(error))
+            continue
+        for slots in product(*parts):
+            try:
+                choices += _plans(inventory, ask, slots)
+            except PlanError as error:
+                where = " + ".join(slot.domains[0] for slot in slots)
+                reasons.append(f"{where}: {error}")
+    if not choices:
+        raise PlanError("\n".join(dict.fromkeys(reasons)))
+    return sorted(choices, key=_step_time)
+
+
+def _step_time(choice: Choice) -> float:
+    return choice.plan.predicted.step_time_s if choice.plan.predicted else 0.0
+
+
+def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
+    """Return each assignment of kinds of cards to the groups asked for."""
+    if len(ask.cards) == 1 and ask.cards[0][0] is None:
+        devices = ask.cards[0][1]
+        return [(Wanted(kind, devices, ask.partition),) for kind in device_types(inventory)]
+    if any(kind is None for kind, _ in ask.cards):
+        raise PlanError("several groups of cards need their kinds: --cards h100:16,a100:8")
+    return [tuple(Wanted(str(kind), n, ask.partition) for kind, n in ask.cards)]
+
+
+def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:
+    offers = [slot.offer for slot in slots]
+    vendors = {slot.group.vendor for slot in slots}
+    framework = ask.framework or default_framework(len(slots), len(vendors))
+    if len(slots) > 1:
+        _common_fabric(inventory, slots)
+    if ask.model is None:
+        groups = tuple(slot.group for slot in slots)
+        plan = Plan("", ask.global_batch, ask.sequence, framework, groups)
+        return [Choice(plan, slots)]
+    workload = Workload(
+        model=ask.model,
+        sequence=ask.sequence,
+        global_batch=ask.global_batch,
+        precision=ask.precision,
+        framework=framework,
+    )
+    able = capabilities(framework)
+    if len(offers) == 1:
+        plans = plan_uniform(workload, offers[0], able)
+    else:
+        plans = plan_mixed(workload, offers, able)
+    return [Choice(plan, _in_order(plan, slots)) for plan in plans]
+
+
+def default_framework(groups: int, vendors: int) -> str:
+    """Return the framework that can run such a job: several kinds need one that can mix."""
+    if groups == 1:
+        return "megatron"
+    return "torch" if vendors == 1 else "flagscale"
+
+
+def _in_order(plan: Plan, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    """Return the slots in the order of the plan's groups."""
+    return tuple(next(slot for slot in slots if slot.group == group) for group in plan.groups)
+
+
+def _common_fabric(inventory: Inventory, slots: tuple[Slot, ...]) -> None:
+    """Refuse a job over networks that do not meet."""
+    fabrics = {}
+    for slot in slots:
+        fabric = inventory.fabric_of(inventory.domain(slot.domains[0]).hosts[0])
+        fabrics[slot.domains[0]] = fabric.name if fabric else "none"
+    if len(set(fabrics.values())) > 1 or "none" in fabrics.values():
+        shown = ", ".join(f"{name} on {fabric}" for name, fabric in fabrics.items())
+        raise PlanError(f"a job never spans networks that do not meet: {shown}")

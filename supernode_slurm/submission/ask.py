@@ -1,0 +1,108 @@
+"""What the user asks of the planner, from words: one meaning for sn-submit, #SN lines and sn plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..catalogue import UnknownName, find_accelerator, find_model
+from ..errors import UsageError
+from ..frameworks import names as framework_names
+from ..inventory import Inventory
+from ..inventory.build import nearest
+from ..placement import Ask, device_types
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of ours; none may ever equal one of sbatch's."""
+
+    name: str
+    metavar: str
+    """Empty for a flag."""
+    help: str
+
+
+PLANNING = (
+    Option("model", "NAME|FILE", "What is trained: a catalogue name, or a config.json."),
+    Option("cards", "N|KIND:N,...", "How many cards, or so many of each kind: h100:8,a100:8."),
+    Option("sequence", "TOKENS", "Length of a sequence [default: 4096]."),
+    Option("global-batch", "N", "Sequences per step [default: 1024]."),
+    Option("framework", "NAME", "megatron, torch, flagscale ... [default: by the cards]."),
+)
+"""What may stand on a ``#SN`` line and in SN_* variables."""
+
+_CARDS = re.compile(r"(?:([A-Za-z0-9_.\-]+):)?([0-9]{1,6})\Z")
+
+
+def make_ask(inventory: Inventory, values: Mapping[str, str], partition: str | None = None) -> Ask:
+    """Return what the values ask for.
+
+    ``values`` maps option names, with dashes or underscores, to what the user wrote.
+    Raises ``UsageError`` that names the option.
+    """
+    said = {name.replace("_", "-"): value for name, value in values.items()}
+    if "cards" not in said:
+        raise UsageError("--cards is missing: how many, like --cards 64 or --cards h100:8,a100:8")
+    model = None
+    if "model" in said:
+        try:
+            model = find_model(said["model"])
+        except UnknownName as error:
+            raise UsageError(f"--model: {error}") from error
+    framework = said.get("framework")
+    if framework is not None and framework not in framework_names():
+        hint = nearest(framework, framework_names())
+        raise UsageError(f"--framework: no framework '{framework}'; {hint}")
+    return Ask(
+        cards=_cards(inventory, said["cards"]),
+        model=model,
+        sequence=_positive(said, "sequence", 4096),
+        global_batch=_positive(said, "global-batch", 1024),
+        framework=framework,
+        partition=partition or said.get("partition"),
+    )
+
+
+def _positive(values: Mapping[str, str], name: str, default: int) -> int:
+    text = values.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise UsageError(f"--{name}: expected a positive whole number, got {text!r:.80}")
+    return int(text)
+
+
+def _cards(inventory: Inventory, text: str) -> tuple[tuple[str | None, int], ...]:
+    """Return (GRES type, devices) of each group; cards are converted to devices."""
+    found: list[tuple[str | None, int]] = []
+    for part in text.split(","):
+        match = _CARDS.match(part.strip())
+        if match is None or int(match.group(2)) == 0:
+            example = "'64' or 'h100:8,a100:8'"
+            raise UsageError(f"--cards: expected a number like {example}, got {text!r:.80}")
+        kind, count = match.group(1), int(match.group(2))
+        if kind is None:
+            found.append((None, count))
+            continue
+        gres_type, devices_per_card = _kind(inventory, kind)
+        found.append((gres_type, count * devices_per_card))
+    kinds = [kind for kind, _ in found]
+    if len(set(kinds)) < len(kinds):
+        raise UsageError(f"--cards: a kind stands twice in {text!r:.80}")
+    return tuple(found)
+
+
+def _kind(inventory: Inventory, name: str) -> tuple[str, int]:
+    """Return the GRES type that a user means and its devices per card."""
+    try:
+        wanted = find_accelerator(name).id
+    except UnknownName:
+        wanted = name
+    for nodes in inventory.node_classes:
+        for devices in nodes.devices:
+            if name == devices.type or wanted == devices.accelerator:
+                return devices.type, find_accelerator(devices.accelerator).devices_per_card
+    known = device_types(inventory)
+    raise UsageError(f"--cards: no '{name}' at this site; {nearest(name, known)}")

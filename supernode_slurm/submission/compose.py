@@ -1,0 +1,140 @@
+"""A plan with its place, as the arguments that sbatch needs for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import PlanError, UsageError
+from ..placement import Choice, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What sbatch is asked for: one component for an ordinary job, more for a heterogeneous."""
+
+    components: tuple[tuple[tuple[str, str], ...], ...]
+    """(long option, value) of each component."""
+    why: str
+    """In words, for the user."""
+
+
+def compose(choice: Choice, block: bool, pinned: tuple[str, ...] = ()) -> Request:
+    """Return the request that gives a plan its nodes.
+
+    ``block`` says that the cluster runs topology/block. ``pinned`` fixes the supernode
+    of each group.
+    """
+    slots = choice.slots
+    if len(slots) == 1:
+        return _single(slots[0], block)
+    if not block and _counted_fit(slots):
+        return _counted(slots)
+    names = " + ".join("|".join(slot.domains) for slot in slots)
+    return Request(
+        tuple(_component(slot, block) for slot in slots),
+        f"heterogeneous job over {names}: only backfill starts it, and it takes no --array",
+    )
+
+
+def _single(slot: Slot, block: bool) -> Request:
+    nodes = slot.group.nodes
+    names = "|".join(slot.domains)
+    if slot.spans:
+        why = f"{nodes} nodes over {', '.join(slot.domains)}"
+    elif len(slot.domains) > 1:
+        why = f"{nodes} nodes within one of {', '.join(slot.domains)}, Slurm chooses"
+    else:
+        why = f"{nodes} nodes within {names}"
+    return Request((_component(slot, block),), why)
+
+
+def _component(slot: Slot, block: bool) -> tuple[tuple[str, str], ...]:
+    group = slot.group
+    options = [
+        ("partition", slot.partition),
+        ("nodes", str(group.nodes)),
+        ("ntasks-per-node", str(group.devices_per_node)),
+        ("gres", f"{group.gres}:{group.name}:{group.devices_per_node}"),
+        ("cpus-per-task", str(slot.cpus_per_device)),
+    ]
+    if slot.spans:
+        options += _segment(slot) if block else []
+    elif not (block and len(slot.domains) > 1 and group.nodes <= slot.offer.domain_nodes):
+        options.append(("constraint", _one_of(slot.domains)))
+    return tuple(options)
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    """Return a matching OR, under which all nodes carry the same of these features."""
+    return f"[{'|'.join(names)}]" if len(names) > 1 else names[0]
+
+
+def _segment(slot: Slot) -> list[tuple[str, str]]:
+    """Return the largest part of the job that must lie in one block."""
+    nodes = slot.group.nodes
+    size = next(n for n in range(slot.offer.domain_nodes, 0, -1) if nodes % n == 0)
+    return [("segment", str(size))]
+
+
+def _counted_fit(slots: tuple[Slot, ...]) -> bool:
+    """Say whether one ordinary job with counted features can hold all groups."""
+    first = slots[0]
+    return all(
+        slot.partition == first.partition
+        and slot.group.gres == first.group.gres
+        and slot.group.devices_per_node == first.group.devices_per_node
+        and not slot.spans
+        for slot in slots
+    ) and len({slot.domains[0] for slot in slots}) == len(slots)
+
+
+def _counted(slots: tuple[Slot, ...]) -> Request:
+    """Return an ordinary job: so many nodes with each feature, the best supernode of each."""
+    group = slots[0].group
+    counts = "&".join(f"{slot.domains[0]}*{slot.group.nodes}" for slot in slots)
+    nodes = sum(slot.group.nodes for slot in slots)
+    options = (
+        ("partition", slots[0].partition),
+        ("nodes", str(nodes)),
+        ("ntasks-per-node", str(group.devices_per_node)),
+        ("gres", f"{group.gres}:{group.devices_per_node}"),
+        ("cpus-per-task", str(min(slot.cpus_per_device for slot in slots))),
+        ("constraint", f"[{counts}]"),
+    )
+    parts = ", ".join(f"{slot.group.nodes} in {slot.domains[0]}" for slot in slots)
+    return Request((options,), f"one job of {nodes} nodes: {parts}")
+
+
+def merge(request: Request, given: dict[str, str | None], origins: dict[str, str]) -> Request:
+    """Return the request without what the user has set to the same value.
+
+    Raises ``UsageError`` that shows both where the user set something else.
+    """
+    components = []
+    for component in request.components:
+        kept = []
+        for name, value in component:
+            if name not in given or (name == "partition" and len(request.components) > 1):
+                kept.append((name, value))
+            elif name == "constraint":
+                raise UsageError(
+                    f"--constraint={given[name]} ({origins[name]}) and the plan's "
+                    f"--constraint={value} cannot both hold; leave yours out, or place the job "
+                    "with plain sbatch"
+                )
+            elif given[name] != value:
+                raise UsageError(
+                    f"--{name}={given[name]} ({origins[name]}) contradicts the plan's "
+                    f"--{name}={value}; leave it out, or ask for other --cards"
+                )
+        components.append(tuple(kept))
+    return Request(tuple(components), request.why)
+
+
+def refuse_array(request: Request, given: dict[str, str | None]) -> None:
+    """Raise ``PlanError`` where an array cannot be had."""
+    if "array" in given and len(request.components) > 1:
+        raise PlanError(
+            "a heterogeneous job takes no --array: ask for one kind of cards, or for kinds "
+            "in one partition with equal nodes"
+        )
