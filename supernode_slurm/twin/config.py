@@ -41,7 +41,12 @@ _CLOUD = {
     "SuspendTimeout": "30",
 }
 # Stand-in nodes are bigger than the machine that plays them.
-_LIVE = {"SlurmdParameters": "config_overrides", "KillWait": "2", "UnkillableStepTimeout": "10"}
+_LIVE = {
+    "SlurmdParameters": "config_overrides",
+    "KillWait": "2",
+    # The slurmds may have a file of their own, which differs in where they listen.
+    "DebugFlags": "NO_CONF_HASH",
+}
 _WITHOUT_DISABLED = frozenset({"22.05", "23.02", "23.11"})
 
 
@@ -52,6 +57,8 @@ class Layout:
     directory: Path
     user: str
     """Runs slurmctld and munged."""
+    owner: str
+    """Runs slurmd and its jobs: the account that starts the twin."""
     address: str
     """Loopback address on which slurmctld listens."""
     port: int
@@ -111,6 +118,7 @@ def slurm_conf(layout: Layout, site: Iterable[tuple[str, str]], live: bool) -> s
         "AuthInfo": f"socket={layout.munge_socket}",
         "CredType": "cred/munge",
         "SlurmUser": layout.user,
+        "SlurmdUser": layout.owner,
         "SlurmctldPort": str(layout.port),
         "SlurmdPort": str(layout.port + 1),
         "StateSaveLocation": str(directory / "state"),

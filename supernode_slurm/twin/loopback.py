@@ -35,8 +35,8 @@ def find() -> Listening:
     """Return the tightest way to listen that this machine allows."""
     address = _own_address()
     if address and ipaddress.ip_address(address).is_loopback:
-        return Listening(address, "NoCtldInAddrAny")
-    prefix = renamed()
+        return Listening(address, "NoCtldInAddrAny,NoInAddrAny")
+    prefix = _renamed()
     if prefix and run([*prefix, "true"], timeout_s=_PROBE_S).returncode == 0:
         return Listening("127.0.0.1", "NoCtldInAddrAny", prefix)
     remark = (
@@ -46,13 +46,17 @@ def find() -> Listening:
     return Listening("127.0.0.1", "", (), (remark,))
 
 
-def renamed() -> tuple[str, ...]:
+def own_namespace() -> tuple[str, ...]:
+    """Return the options of ``unshare`` without which only root may make other namespaces."""
+    return () if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps")
+
+
+def _renamed() -> tuple[str, ...]:
     """Return a prefix that runs a command where the machine is called localhost."""
     unshare = shutil.which("unshare")
     if unshare is None or shutil.which("hostname") is None:
         return ()
-    own = () if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps")
-    return (unshare, *own, "--uts", "sh", "-c", _RENAME, "sh")
+    return (unshare, *own_namespace(), "--uts", "sh", "-c", _RENAME, "sh")
 
 
 def _own_address() -> str:

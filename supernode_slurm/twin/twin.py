@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -125,6 +126,7 @@ class Twin:
         layout = config.Layout(
             self.directory,
             user.name,
+            pwd.getpwuid(os.geteuid()).pw_name,
             listening.address,
             free_ports(2 + len(hosts)),
             listening.communication,
