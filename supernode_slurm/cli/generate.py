@@ -32,9 +32,7 @@ def command(
     from ..slurmconf import difference, find_release, generate, write
 
     inventory = load(common.inventory_path(inventory_path))
-    generated = generate(
-        inventory, find_release(common.release_name(release, inventory.release))
-    )
+    generated = generate(inventory, find_release(common.release_name(release, inventory.release)))
     for note in generated.notes:
         tell("warning", note)
     if check:

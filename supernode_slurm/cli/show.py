@@ -102,9 +102,7 @@ def _models() -> Rows:
     from ..catalogue import models
 
     columns = ("name", "parameters", "layers", "hidden", "heads", "kv heads", "vocabulary")
-    rows = [
-        (m.name, m.params, m.layers, m.hidden, m.heads, m.kv_heads, m.vocab) for m in models()
-    ]
+    rows = [(m.name, m.params, m.layers, m.hidden, m.heads, m.kv_heads, m.vocab) for m in models()]
     return columns, rows
 
 

@@ -19,7 +19,9 @@ def load(path: Path) -> Inventory:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError.one(str(path), f"not UTF-8: {error.reason} at byte {error.start}") from error
+        raise ConfigError.one(
+            str(path), f"not UTF-8: {error.reason} at byte {error.start}"
+        ) from error
     except OSError as error:
         reason = error.strerror or str(error)
         todo = "name the inventory with -i FILE or SN_INVENTORY"

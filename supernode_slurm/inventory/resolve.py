@@ -119,7 +119,9 @@ class Resolver:
 
     def _unique(self, domains: tuple[Supernode | Pool, ...]) -> None:
         names = Counter(domain.name for domain in domains)
-        types = {item.type for domain in domains for nodes in domain.nodes for item in nodes.devices}
+        types = {
+            item.type for domain in domains for nodes in domain.nodes for item in nodes.devices
+        }
         owner: dict[str, str] = {}
         for domain in domains:
             if domain.name in types:
@@ -176,7 +178,9 @@ class Resolver:
             ]
             for member, place in names:
                 if member not in members:
-                    self.problem(place, f"no supernode or pool '{member}'", nearest(member, members))
+                    self.problem(
+                        place, f"no supernode or pool '{member}'", nearest(member, members)
+                    )
             hosts = tuple(host for member, _ in names for host in members.get(member, ()))
             if not names:
                 self.problem(raw.at[""], f"partition '{name}' has no supernodes and no pools")

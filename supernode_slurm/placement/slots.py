@@ -186,6 +186,4 @@ def _offer(inventory: Inventory, domain: Supernode | Pool, group: DeviceGroup) -
             f"nobody has said how fast {accelerator.id} cards of one node reach each other: "
             f"declare '{domain.name}' as supernodes of one node with their interconnect"
         )
-    return Offer(
-        group, accelerator, 1, accelerator.scale_up_gbs, NODE_LATENCY_NS, network_gbs
-    )
+    return Offer(group, accelerator, 1, accelerator.scale_up_gbs, NODE_LATENCY_NS, network_gbs)

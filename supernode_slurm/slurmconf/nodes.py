@@ -11,9 +11,7 @@ def nodes_conf(inventory: Inventory) -> str:
 
     Features are the supernode or pool and the types of its cards, for ``--constraint``.
     """
-    lines = [
-        _node_line(domain, nodes) for domain in inventory.domains for nodes in domain.nodes
-    ]
+    lines = [_node_line(domain, nodes) for domain in inventory.domains for nodes in domain.nodes]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -1,0 +1,14 @@
+#!/bin/bash
+# A training loop of your own, one process per card, each with its share of the batch.
+#
+#   sn-submit --model llama-3-8b --cards h100:8,a100:8 pytorch-loop.sh train.py
+#
+# sn-launch starts all ranks with one srun and gives each RANK, WORLD_SIZE, LOCAL_RANK,
+# MASTER_ADDR and MASTER_PORT, the vendor's visible-devices variable, and its samples:
+# SN_SAMPLES of the SN_GLOBAL_BATCH from SN_SAMPLE_OFFSET on. Weight the loss by samples,
+# not by ranks: uneven_numpy.py beside this file shows the arithmetic.
+#SBATCH --job-name=train
+#SBATCH --time=1-00:00:00
+#SN --framework torch
+
+sn-launch python3 "$@"

@@ -1,0 +1,174 @@
+"""sn-launch: the rank map and each rank's environment, without Slurm."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage, dumps, loads
+from supernode_slurm.runtime import launch, share
+
+A100 = DeviceGroup(
+    "a100", "a100-sxm-80g", "nvidia", ("CUDA_VISIBLE_DEVICES",), "gpu", "a[01-04]", 1, 2
+)
+H100 = DeviceGroup(
+    "h100", "h100-sxm", "nvidia", ("CUDA_VISIBLE_DEVICES",), "gpu",
+    "h1-[01-08],h2-[01-08]", 2, 2, ("h1-[01-08]", "h2-[01-08]"),
+)  # fmt: skip
+NPU = DeviceGroup(
+    "ascend910c",
+    "ascend-910c",
+    "huawei",
+    ("ASCEND_RT_VISIBLE_DEVICES",),
+    "npu",
+    "asc-[01-04]",
+    1,
+    2,
+)
+
+
+def pipeline(group: int, samples: int, dp: int, tp: int = 1, pp: int = 1) -> Pipeline:
+    mesh = Mesh(group, tp, pp, dp, 1)
+    return Pipeline(samples, (mesh,), tuple(Stage(0, 4) for _ in range(pp)))
+
+
+MIXED = Plan("m", 20, 128, "torch", (H100, A100), (pipeline(0, 15, 4), pipeline(1, 5, 2)))
+
+
+def environ(plan: Plan | None, **more: str) -> dict[str, str]:
+    found = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a03,h1-[02,05]", **more}
+    return {**found, "SN_PLAN": dumps(plan)} if plan else found
+
+
+def ranks(plan: Plan, **more: str) -> list[dict[str, str]]:
+    env = environ(plan, **more)
+    layout = json.loads(json.dumps(launch.make_layout(env)))
+    return [
+        launch.rank_environment({**env, "SLURMD_NODENAME": n, "SLURM_LOCALID": str(i)}, layout)
+        for n, (_, _, count) in layout["nodes"].items()
+        for i in range(count)
+    ]
+
+
+def test_a_plan_survives_its_json() -> None:
+    assert loads(dumps(MIXED)) == MIXED
+    with pytest.raises(ValueError, match="not a plan"):
+        loads("[]")
+    with pytest.raises(ValueError, match="version 9"):
+        loads('{"version": 9}')
+
+
+def test_ranks_follow_the_plan_and_not_the_host_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_address", lambda node: node)
+    found = ranks(MIXED)
+    assert [int(rank["RANK"]) for rank in found] == list(range(6))
+    assert [rank["SN_GROUP"] for rank in found] == ["h100"] * 4 + ["a100"] * 2
+    assert {rank["MASTER_ADDR"] for rank in found} == {"h1-02"}
+    assert {rank["WORLD_SIZE"] for rank in found} == {"6"}
+    assert [rank["NODE_RANK"] for rank in found] == ["0", "0", "1", "1", "2", "2"]
+
+
+def test_shares_cover_the_global_batch_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_address", lambda node: node)
+    found = [share({**rank}) for rank in ranks(MIXED)]
+    assert [item.samples for item in found] == [4, 4, 4, 3, 3, 2]
+    taken = Counter(
+        sample for item in found for sample in range(item.offset, item.offset + item.samples)
+    )
+    assert taken == Counter(range(20))
+    with pytest.raises(RuntimeError, match="RANK is not set: start the job with sn-launch"):
+        share({})
+
+
+def test_tensor_parallel_ranks_share_their_samples() -> None:
+    plan = Plan("m", 8, 128, "megatron", (H100,), (pipeline(0, 8, 1, tp=2, pp=2),))
+    raw = json.loads(dumps(plan))
+    found = [launch.share(raw, rank) for rank in range(4)]
+    assert [(r["SN_STAGE"], r["SN_TP_RANK"]) for r in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert {(r["SN_SAMPLES"], r["SN_SAMPLE_OFFSET"]) for r in found} == {(8, 0)}
+
+
+def test_stages_on_different_meshes_come_in_pipeline_order() -> None:
+    meshes = (Mesh(0, 2, 2, 1, 1), Mesh(1, 2, 1, 1, 1))
+    line = Pipeline(8, meshes, (Stage(0, 4), Stage(0, 4), Stage(1, 2)))
+    raw = json.loads(dumps(Plan("m", 8, 128, "flagscale", (H100, NPU), (line,))))
+    assert [launch.share(raw, rank)["SN_STAGE"] for rank in range(6)] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("group", "given", "wanted"),
+    [
+        (H100, {"CUDA_VISIBLE_DEVICES": "4,5"}, {"CUDA_VISIBLE_DEVICES": "4,5"}),
+        (H100, {"SLURM_STEP_GPUS": "6,7"}, {"CUDA_VISIBLE_DEVICES": "6,7"}),
+        (H100, {"SLURM_JOB_GPUS": "2,3"}, {"CUDA_VISIBLE_DEVICES": "2,3"}),
+        (
+            H100,
+            {"SLURM_JOB_GPUS": "0", "SLURM_STEP_GPUS": "2", "SLURM_HET_SIZE": "2"},
+            {"CUDA_VISIBLE_DEVICES": "2"},
+        ),
+        (NPU, {}, {"ASCEND_RT_VISIBLE_DEVICES": "0,1"}),
+        (
+            NPU,
+            {"SLURM_JOB_GPUS": "7", "SLURM_HET_SIZE": "2"},
+            {"ASCEND_RT_VISIBLE_DEVICES": "0,1"},
+        ),
+    ],
+)
+def test_the_vendors_variable_comes_from_the_step(
+    group: DeviceGroup, given: dict[str, str], wanted: dict[str, str]
+) -> None:
+    raw: dict[str, Any] = json.loads(dumps(Plan("", 1, 1, "torch", (group,))))["groups"][0]
+    assert launch.visible_devices(given, raw) == wanted
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ("h1-[02,05]", "wants 1 nodes for a100, the job got 0 (none)"),
+        ("a03,h1-02,h2-01", "promised one supernode for h100, but h1-02,h2-01 lie in several"),
+        ("a[03-04],h1-[02,05]", "wants 1 nodes for a100, the job got 2 (a03,a04)"),
+        ("a03,h1-[02,05],x1", "the plan does not know x1"),
+        ("a03,h1-[0x]", "cannot read the host range '0x'"),
+        ("", "not inside a Slurm job"),
+    ],
+)
+def test_what_the_job_got_is_compared_with_the_promise(
+    nodes: str, reason: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.os, "environ", environ(MIXED, SLURM_JOB_NODELIST=nodes))
+    assert launch.main(["true"]) == 3
+    assert reason in capsys.readouterr().err
+
+
+def test_components_of_a_heterogeneous_job_are_joined() -> None:
+    env = {
+        "SLURM_HET_SIZE": "2",
+        "SLURM_JOB_NODELIST": "h1-02",
+        "SLURM_JOB_NODELIST_HET_GROUP_0": "h1-[02,05]",
+        "SLURM_JOB_NODELIST_HET_GROUP_1": "a03",
+    }
+    assert launch.job_nodes(env) == ["h1-02", "h1-05", "a03"]
+    command = launch.srun_command(env, ["python3", "train.py"])
+    assert command[:3] == ["srun", "--kill-on-bad-exit=1", "--het-group=0,1"]
+    assert command[-3:] == ["--", "python3", "train.py"]
+
+
+def test_an_ordinary_job_passes_its_cpus_on() -> None:
+    assert "--cpus-per-task=6" in launch.srun_command({"SLURM_CPUS_PER_TASK": "6"}, ["true"])
+
+
+def test_without_a_plan_ranks_are_placed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_address", lambda node: node)
+    env = environ(None, SLURM_NTASKS="6", SLURMD_NODENAME="h1-02", SLURM_LOCALID="1")
+    found = launch.rank_environment(env, launch.make_layout(env))
+    assert (found["RANK"], found["WORLD_SIZE"]) == ("3", "6")
+    assert "SN_SAMPLES" not in found
+
+
+@pytest.mark.parametrize("plan", ["{", "[]", '{"version": 2, "groups": [1]}', '{"version": 1}'])
+def test_a_broken_plan_is_an_error(plan: str) -> None:
+    with pytest.raises(launch.LaunchError, match="SN_PLAN is not"):
+        launch.read_plan({"SN_PLAN": plan})
