@@ -57,7 +57,7 @@ def device_of(offer: Offer, precision: str) -> Device:
     link = k.HCCS_SHARE if card.vendor == "huawei" else k.SCALE_UP_SHARE
     return Device(
         peak=peak * 1e12,
-        matmul=matmul * 1e12,
+        matmul=matmul * k.MATMUL_REACHED * 1e12,
         attention=peak * share * 1e12,
         memory_bs=card.memory_gbs * 1e9,
         elementwise_bs=card.memory_gbs * k.MEMORY_SHARE * 1e9,

@@ -51,7 +51,6 @@ class MeshCost:
         self.head = self._head()
         self.kept_bytes = self._kept_bytes()
         self.working_bytes = self._whole_bytes()
-        self.boundary_bytes = 2 * self.tokens * self.model.hidden / self.spread
         self.logit_bytes = k.LOGIT_BYTES * self.tokens * self.model.vocab / shape.tp
 
     def _matmul_s(self, inner: float, outer: float) -> float:
@@ -130,8 +129,8 @@ class MeshCost:
     def _whole_bytes(self) -> float:
         """Return the activations of one layer that recomputes nothing."""
         model, tp = self.model, self.shape.tp
-        # Input of both norms and of the products behind them; dropout masks of old models.
-        hidden = (8 if model.gated else 10) * model.hidden / self.spread
+        # Input of both norms and of the products behind them; no dropout.
+        hidden = 8 * model.hidden / self.spread
         mlp = 2 * (3 if model.gated else 2) * model.ffn / tp
         return self.tokens * (hidden + self._attention_bytes() + mlp)
 

@@ -1,4 +1,4 @@
-"""Plans across different kinds of devices."""
+"""Plans across different kinds of devices, as replicas or as pipeline stages."""
 
 from __future__ import annotations
 
@@ -6,14 +6,42 @@ from collections.abc import Sequence
 
 from ..errors import PlanError
 from ..plan import Plan
+from .chain import chain_plans
+from .replicas import replica_plans
 from .uniform import plan_uniform
-from .workload import Capabilities, Offer, Workload
+from .workload import Capabilities, Offer, Workload, agree_precision
 
 
 def plan_mixed(
     workload: Workload, offers: Sequence[Offer], capabilities: Capabilities
 ) -> tuple[Plan, ...]:
-    """Return the plans that use all devices of all offers, best first."""
+    """Return the best plans that use all devices of all offers, best first.
+
+    Each offer is one group of the plan. Groups become data-parallel replicas with uneven
+    samples, or consecutive pipeline stages with uneven layers, as the framework can run
+    them. Of the plans with stages only the best few are returned. Raises ``PlanError`` with
+    the reason of each way if there is none.
+    """
     if len(offers) == 1:
         return plan_uniform(workload, offers[0], capabilities)
-    raise PlanError("mixed cards are not planned yet")
+    workload = agree_precision(workload, offers)
+    vendors = {offer.accelerator.vendor for offer in offers}
+    if len(vendors) > 1 and not capabilities.mixed_vendors:
+        raise PlanError(
+            f"{capabilities.name} cannot run {' and '.join(sorted(vendors))} devices in one "
+            "job; use flagscale, or devices of one vendor"
+        )
+    plans: list[Plan] = []
+    reasons: list[str] = []
+    for way in (replica_plans, chain_plans):
+        try:
+            plans.extend(way(workload, offers, capabilities))
+        except PlanError as error:
+            reasons.append(str(error))
+    if not plans:
+        raise PlanError("\n".join(reasons))
+    return tuple(sorted(plans, key=_step_time))
+
+
+def _step_time(plan: Plan) -> float:
+    return plan.predicted.step_time_s if plan.predicted else float("inf")

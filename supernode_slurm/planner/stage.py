@@ -82,9 +82,9 @@ def layer_bytes(mesh: MeshCost, in_flight: float, sharing: Sharing) -> float:
 
 def end_bytes(mesh: MeshCost, table_params: float, last: bool, sharing: Sharing) -> float:
     """Return what a stage needs besides its layers: tables, working memory, logits."""
-    needed = table_params * _state_bytes(sharing) + mesh.working_bytes
-    if last:
-        needed += mesh.logit_bytes
+    # The logits are gone when the last layer's backward pass needs its working memory.
+    working = max(mesh.working_bytes, mesh.logit_bytes if last else 0.0)
+    needed = table_params * _state_bytes(sharing) + working
     if sharing.zero == 3:
         # Two layers and the tables are whole while they compute, with one gradient.
         whole = 2 * k.WEIGHT_BYTES + k.GRADIENT_BYTES

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from .device import Device, device_of
 from .mesh import MeshCost, Shape
-from .predict import fits, predict_mesh, sharing_of
+from .predict import fits, p2p_s, predict_mesh, sharing_of
 from .shortage import Shortage
 from .split import StageLoad, split_layers
 from .stage import Sharing, end_bytes, in_flight, layer_bytes, stage_cost
@@ -69,12 +69,14 @@ def pipeline_sizes(workload: Workload, devices: int, capabilities: Capabilities)
     ]
 
 
-def stage_load(mesh: MeshCost, sharing: Sharing, stage: int, stages: int, held: float) -> StageLoad:
+def stage_load(
+    mesh: MeshCost, sharing: Sharing, stage: int, stages: int, held: float, p2p_s: float
+) -> StageLoad:
     """Return a stage's time per micro-batch as a function of its layers, and their limit."""
     empty = stage_cost(mesh, 0, stage == 0, stage == stages - 1)
     free = mesh.device.memory_bytes - end_bytes(mesh, empty.params, empty.last, sharing)
     return StageLoad(
-        fixed_s=empty.compute_s + empty.tp_s,
+        fixed_s=empty.compute_s + empty.tp_s + p2p_s,
         layer_s=mesh.layer.compute_s + mesh.layer.tp_s,
         most=min(mesh.model.layers, int(free / layer_bytes(mesh, held, sharing))),
     )
@@ -145,8 +147,9 @@ class _Search:
         pp = layout.pp
         batches = self.workload.global_batch // (layout.dp * layout.micro_batch)
         sharing = sharing_of(self.device, layout, self.workload.precision)
+        transfer = p2p_s(mesh, layout)
         return [
-            stage_load(mesh, sharing, stage, pp, in_flight(stage, pp, batches))
+            stage_load(mesh, sharing, stage, pp, in_flight(stage, pp, batches), transfer)
             for stage in range(pp)
         ]
 

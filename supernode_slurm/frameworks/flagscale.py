@@ -1,0 +1,138 @@
+"""A plan across meshes as FlagScale's configuration."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from ..catalogue import platform
+from ..errors import PlanError
+from ..plan import Pipeline, Plan
+
+_RECOMPUTE = {
+    "none": "",
+    "selective": "  recompute_granularity: selective\n  recompute_modules: [mlp]\n",
+    "full": (
+        "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n"
+    ),
+}
+
+
+def layout(plan: Plan) -> str:
+    """Return the ``system`` and ``model`` parts of FlagScale's YAML for this plan.
+
+    The rules that FlagScale checks are checked here first; ``PlanError`` names the broken
+    one. Written from its source (FlagOpen/FlagScale da4935e). Not run against it: the
+    choice of ``distributed_backend``, left out under ``hetero_use_cpu_communication``, and
+    ``recompute_modules``. The runner, or the launcher in its place, sets
+    ``hetero_current_device_type`` on each node.
+    """
+    pipeline = _checked(plan)
+    meshes, types = pipeline.meshes, [plan.groups[mesh.group].name for mesh in pipeline.meshes]
+    sizes = ", ".join(f"{mesh.tp}, {mesh.cp}, {mesh.ep}, {mesh.dp}, {mesh.pp}" for mesh in meshes)
+    split = ", ".join(str(stage.layers) for stage in pipeline.stages)
+    cpu = _needs_cpu(plan)
+    backend = "" if cpu else f"  distributed_backend: {_backend(plan)}\n"
+    return (
+        "system:\n"
+        f"  tensor_model_parallel_size: {meshes[0].tp}\n"
+        f"  pipeline_model_parallel_size: {len(pipeline.stages)}\n"
+        f"  sequence_parallel: {_yaml(any(mesh.sequence_parallel for mesh in meshes))}\n"
+        f"  use_distributed_optimizer: {_yaml(any(mesh.zero == 1 for mesh in meshes))}\n"
+        f"{backend}"
+        f"  precision:\n    {plan.precision}: true\n"
+        f"{_RECOMPUTE[meshes[0].recompute]}"
+        "  hetero:\n"
+        "    enable_hetero: true\n"
+        f"    hetero_device_types: [{', '.join(types)}]\n"
+        f"    hetero_current_device_type: {types[0]}\n"
+        f"    hetero_process_meshes: [{sizes}]\n"
+        f"    hetero_pipeline_layer_split: [{split}]\n"
+        f"    hetero_use_cpu_communication: {_yaml(cpu)}\n"
+        "model:\n"
+        f"  num_layers: {sum(stage.layers for stage in pipeline.stages)}\n"
+        f"  seq_length: {plan.sequence}\n"
+        f"  micro_batch_size: {meshes[0].micro_batch}\n"
+        f"  global_batch_size: {plan.global_batch}\n"
+        f"{_tables(pipeline)}"
+    )
+
+
+def _checked(plan: Plan) -> Pipeline:
+    """Return the plan's pipeline once it keeps FlagScale's rules."""
+    if len(plan.pipelines) != 1:
+        raise PlanError(f"FlagScale runs one pipeline, the plan has {len(plan.pipelines)}")
+    pipeline = plan.pipelines[0]
+    broken = [*_broken_sizes(plan, pipeline), *_broken_order(plan, pipeline)]
+    if broken:
+        raise PlanError("\n".join(f"FlagScale cannot run this plan: {rule}" for rule in broken))
+    return pipeline
+
+
+def _broken_sizes(plan: Plan, pipeline: Pipeline) -> list[str]:
+    meshes = pipeline.meshes
+    width = meshes[0].dp * meshes[0].micro_batch
+    broken = [
+        f"mesh {index}: dp x micro-batch must be {width}, got {mesh.dp} x {mesh.micro_batch}"
+        for index, mesh in enumerate(meshes)
+        if mesh.dp * mesh.micro_batch != width
+    ]
+    broken += [
+        f"mesh {index}: {mesh.devices} devices are no multiple of etp x ep x pp"
+        for index, mesh in enumerate(meshes)
+        if mesh.devices % (mesh.etp * mesh.ep * mesh.pp)
+    ]
+    broken += [
+        f"mesh {index}: has {mesh.devices} devices, its group {plan.groups[mesh.group].devices}"
+        for index, mesh in enumerate(meshes)
+        if mesh.devices != plan.groups[mesh.group].devices
+    ]
+    if plan.global_batch % width:
+        broken.append(f"global batch {plan.global_batch} must be a multiple of {width}")
+    if any(mesh.cp != 1 for mesh in meshes):
+        broken.append("context parallelism must be 1")
+    if len({mesh.ep == 1 for mesh in meshes}) != 1:
+        broken.append("expert parallelism must be 1 on all meshes or on none")
+    if len({mesh.recompute for mesh in meshes}) != 1:
+        broken.append("all meshes must recompute alike")
+    if any(mesh.zero > 1 for mesh in meshes):
+        broken.append("the distributed optimizer is ZeRO-1, no further")
+    return broken
+
+
+def _broken_order(plan: Plan, pipeline: Pipeline) -> list[str]:
+    broken = []
+    types = [plan.groups[mesh.group].name for mesh in pipeline.meshes]
+    if len([name for name, _ in groupby(types)]) != len(set(types)):
+        broken.append("meshes of one device type must follow each other")
+    runs = [(mesh, len(list(run))) for mesh, run in groupby(item.mesh for item in pipeline.stages)]
+    if runs != [(index, mesh.pp) for index, mesh in enumerate(pipeline.meshes)]:
+        broken.append("each mesh must hold its pp consecutive stages, in order")
+    if pipeline.virtual_stages != 1:
+        broken.append("virtual stages must be 1")
+    if not all(stage.layers for stage in pipeline.stages):
+        broken.append("every stage must hold a layer")
+    return broken
+
+
+def _needs_cpu(plan: Plan) -> bool:
+    """Tell whether Ascend meets another vendor: FlagCX has HCCL only among itself."""
+    vendors = {group.vendor for group in plan.groups}
+    return len(vendors) > 1 and "huawei" in vendors
+
+
+def _backend(plan: Plan) -> str:
+    vendors = {group.vendor for group in plan.groups}
+    return "flagcx" if len(vendors) > 1 else platform(vendors.pop()).dist_backend
+
+
+def _tables(pipeline: Pipeline) -> str:
+    first, last = pipeline.meshes[0], pipeline.meshes[-1]
+    if (first.tp, first.dp) == (last.tp, last.dp):
+        return ""
+    # Tied tables would be summed over first and last stage, which FlagScale does only
+    # between equal cuts; the planner gives unequal ones to untied models alone.
+    return "  untie_embeddings_and_output_weights: true\n"
+
+
+def _yaml(value: bool) -> str:
+    return "true" if value else "false"
