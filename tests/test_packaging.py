@@ -62,7 +62,7 @@ def data_files() -> set[str]:
         path.relative_to(ROOT).as_posix()
         for name in DATA
         for path in (ROOT / name).rglob("*")
-        if path.is_file()
+        if path.is_file() and path.parent.name != "__pycache__"
     }
 
 
