@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .foreground import foreground
+from .installed import installed_release
 from .log import judge
 from .siteconf import Dropped, SiteConf, read_site_conf
 from .twin import Twin, TwinSpec
 
-__all__ = ["Dropped", "SiteConf", "Twin", "TwinSpec", "judge", "read_site_conf"]
+__all__ = ["Dropped", "SiteConf", "Twin", "TwinSpec", "foreground", "installed_release", "judge", "read_site_conf"]

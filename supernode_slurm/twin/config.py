@@ -55,6 +55,8 @@ class Layout:
     """Where a twin keeps its things, and where it listens."""
 
     directory: Path
+    state: Path
+    """Where slurmctld saves its state."""
     user: str
     """Runs slurmctld and munged."""
     owner: str
@@ -121,8 +123,8 @@ def slurm_conf(layout: Layout, site: Iterable[tuple[str, str]], live: bool) -> s
         "SlurmdUser": layout.owner,
         "SlurmctldPort": str(layout.port),
         "SlurmdPort": str(layout.port + 1),
-        "StateSaveLocation": str(directory / "state"),
-        "SlurmctldPidFile": str(directory / "state" / "slurmctld.pid"),
+        "StateSaveLocation": str(layout.state),
+        "SlurmctldPidFile": str(layout.state / "slurmctld.pid"),
         "SlurmdSpoolDir": str(directory / "spool" / "%n"),
         "SlurmdPidFile": str(directory / "spool" / "%n.pid"),
     }

@@ -6,8 +6,6 @@ import os
 import pwd
 import re
 import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from ..errors import ConfigError, Problem, SlurmError, SlurmTimeout, Where
+from ..errors import ConfigError, Problem, SlurmError, SlurmTimeout, SupernodeError, Where
 from ..slurm import CliClient, parse
 from ..slurm.run import run
-from . import config, live, loopback
+from . import config, home, live, loopback
 from .daemons import (
     Daemon,
     User,
@@ -34,7 +32,7 @@ from .log import judge
 from .siteconf import Dropped, SiteConf, read_site_conf
 
 _UP_S = 20.0
-_FOREIGN = re.compile(r"SLURM|SLURMD_|SRUN_|SBATCH_|SALLOC_|SQUEUE_|SINFO_|SACCT_|SCANCEL_|PMI")
+_FOREIGN = re.compile(r"SLURM|SRUN_|SBATCH_|SALLOC_|SQUEUE_|SINFO_|SACCT_|SCANCEL_|PMI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,9 @@ class Twin:
     """
 
     directory: Path
+    """The twin's files, logs among them."""
     release: str
+    """Of slurmctld, like ``24.11``."""
 
     def __init__(self, spec: TwinSpec) -> None:
         """Prepare; nothing starts before ``with``."""
@@ -67,7 +67,7 @@ class Twin:
         self._site = SiteConf((), ()) if spec.site_conf is None else read_site_conf(spec.site_conf)
         self._stack = ExitStack()
         self._controller: Daemon | None = None
-        self._remarks: list[str] = []
+        self._remarks: tuple[str, ...] = ()
 
     def __enter__(self) -> Twin:
         config.check_files(self._spec.files)
@@ -103,7 +103,7 @@ class Twin:
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
         """Return an environment for programs: the outer one, pointed at this twin alone.
 
-        Variables of an enclosing job, of another cluster, and defaults meant for it are left out.
+        Variables of an enclosing job, and what is meant for another cluster, are left out.
         """
         kept = {name: value for name, value in outer.items() if not _FOREIGN.match(name)}
         return {**kept, **self.env}
@@ -115,36 +115,33 @@ class Twin:
     def _start(self, stack: ExitStack) -> None:
         slurmctld = program("slurmctld", "slurmctld slurm-client")
         munged = program("munged", "munge")
-        user = unprivileged_user()
-        self.directory = _make_directory(self._spec.directory, user)
-        stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
         # scontrol --version would first read a slurm.conf.
         self.release = parse.release(run([slurmctld, "-V"], timeout_s=_UP_S).stdout)
-        hosts = config.node_names(self._spec.files) if self._spec.live else ()
+        user = unprivileged_user()
         listening = loopback.find()
-        self._remarks = list(listening.remarks)
+        self._remarks = listening.remarks
+        self.directory = home.make_home(stack, self._spec.directory, user)
+        state = home.make_state(stack, self.directory, user)
+        env = _daemon_environment(self.env)
+        hosts = config.node_names(self._spec.files) if self._spec.live else ()
         layout = config.Layout(
-            self.directory,
-            user.name,
-            pwd.getpwuid(os.geteuid()).pw_name,
-            listening.address,
-            free_ports(2 + len(hosts)),
-            listening.communication,
+            directory=self.directory,
+            state=state,
+            user=user.name,
+            owner=pwd.getpwuid(os.geteuid()).pw_name,
+            address=listening.address,
+            port=free_ports(2 + len(hosts)),
+            communication=listening.communication,
         )
         self._write(layout)
-        env = {
-            **{name: os.environ[name] for name in ("TZ",) if name in os.environ},
-            **self.env,
-            "HOME": "/",
-            "LC_ALL": "C",
-        }
-        self._start_munged(stack, munged, user, env)
+        _start_munged(stack, munged, user, home.make_munge(self.directory, user), env)
         argv = [*listening.prefix, *as_user(user), slurmctld, "-D"]
         self._controller = spawn("slurmctld", argv, env, self.directory / "slurmctld.log")
         stack.callback(self._controller.stop)
-        self._await_up(self._controller, layout)
+        _await_up(self._controller, layout, self.environment(os.environ))
         if self._spec.live:
-            live.start(stack, live.Room(layout, hosts, config.device_names(self._spec.files), listening, env), self.client())
+            devices = config.device_names(self._spec.files)
+            live.start(stack, live.Room(layout, hosts, devices, listening, env), self.client())
 
     def _write(self, layout: config.Layout) -> None:
         files = self._spec.files
@@ -154,64 +151,52 @@ class Twin:
         for name, text in changed.items():
             (self.directory / name).write_text(text, encoding="utf-8")
 
-    def _start_munged(
-        self, stack: ExitStack, munged: str, user: User, env: Mapping[str, str]
-    ) -> None:
-        home = self.directory / "munge"
-        key = home / "key"
-        with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-            stream.write(secrets.token_bytes(128))
-        os.chown(key, user.uid, user.gid)
-        files = [
-            f"--key-file={key}",
-            f"--socket={home / 'socket'}",
-            f"--pid-file={home / 'pid'}",
-            f"--log-file={home / 'log'}",
-            f"--seed-file={home / 'seed'}",
-        ]
-        # munged wants a directory that all may enter; ours is closed on purpose.
-        argv = [*as_user(user), munged, "--foreground", "--force", "--origin=127.0.0.1", *files]
-        daemon = spawn("munged", argv, env, self.directory / "munged.log")
-        stack.callback(daemon.stop)
-        deadline = time.monotonic() + _UP_S
-        while not (home / "socket").exists():
-            if not daemon.is_alive or time.monotonic() > deadline:
-                raise SlurmError(f"munged did not start: {daemon.said().strip()[-800:]}")
-            time.sleep(0.005)
 
-    def _await_up(self, controller: Daemon, layout: config.Layout) -> None:
-        """Wait until slurmctld answers; say why where it does not."""
-        deadline = time.monotonic() + _UP_S
-        delay_s = 0.005
-        env = self.environment(os.environ)
-        while controller.is_alive:
-            if listens(layout.address, layout.port):
-                answer = run(["scontrol", "ping"], timeout_s=_UP_S, env=env)
-                if "is UP" in answer.stdout:
-                    return
-            if time.monotonic() > deadline:
-                said = "\n".join(judge(controller.said())) or controller.said()[-800:]
-                raise SlurmTimeout(f"slurmctld is not up after {_UP_S:g} s:\n{said}")
-            time.sleep(delay_s)
-            delay_s = min(delay_s * 1.5, 0.1)
-        raise _died(controller)
+def _daemon_environment(own: Mapping[str, str]) -> dict[str, str]:
+    zone = {name: os.environ[name] for name in ("TZ",) if name in os.environ}
+    return {**zone, **own, "HOME": "/", "LC_ALL": "C"}
 
 
-def _died(controller: Daemon) -> SlurmError | ConfigError:
+def _start_munged(
+    stack: ExitStack, munged: str, user: User, directory: Path, env: Mapping[str, str]
+) -> None:
+    key = directory / "key"
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        stream.write(secrets.token_bytes(128))
+    os.chown(key, user.uid, user.gid)
+    files = [f"--{name}-file={directory / name}" for name in ("key", "pid", "log", "seed")]
+    socket = directory / "socket"
+    # munged wants a directory that all may enter; ours is closed on purpose.
+    options = ["--foreground", "--force", "--origin=127.0.0.1", f"--socket={socket}", *files]
+    daemon = spawn("munged", [*as_user(user), munged, *options], env, directory / "stderr")
+    stack.callback(daemon.stop)
+    deadline = time.monotonic() + _UP_S
+    while not socket.exists():
+        if not daemon.is_alive or time.monotonic() > deadline:
+            raise SlurmError(f"munged did not start: {daemon.said().strip()[-800:]}")
+        time.sleep(0.005)
+
+
+def _await_up(controller: Daemon, layout: config.Layout, env: Mapping[str, str]) -> None:
+    """Wait until slurmctld answers; say why where it does not."""
+    deadline = time.monotonic() + _UP_S
+    delay_s = 0.005
+    while controller.is_alive:
+        if listens(layout.address, layout.port):
+            answer = run(["scontrol", "ping"], timeout_s=_UP_S, env=env)
+            if "is UP" in answer.stdout:
+                return
+        if time.monotonic() > deadline:
+            said = "\n".join(judge(controller.said())) or controller.said()[-800:]
+            raise SlurmTimeout(f"slurmctld is not up after {_UP_S:g} s:\n{said}")
+        time.sleep(delay_s)
+        delay_s = min(delay_s * 1.5, 0.1)
+    raise _died(controller)
+
+
+def _died(controller: Daemon) -> SupernodeError:
+    """Return slurmctld's own last words as an error."""
     lines = judge(controller.said())
     if not lines:
         return SlurmError(f"slurmctld ended without a word: {controller.said().strip()[-800:]}")
     return ConfigError([Problem(Where("slurmctld"), line) for line in lines])
-
-
-def _make_directory(parent: Path | None, user: User) -> Path:
-    """Make the twin's directory: root's own if we are root, readable by the user alone."""
-    directory = Path(tempfile.mkdtemp(prefix="sn-twin-", dir=parent)).resolve()
-    if os.geteuid() == 0:
-        os.chown(directory, 0, user.gid)
-        directory.chmod(0o710)
-    for name in ("state", "munge"):
-        inner = directory / name
-        inner.mkdir(mode=0o700)
-        os.chown(inner, user.uid, user.gid)
-    return directory

@@ -1,0 +1,44 @@
+"""The directories of a twin: closed to others, and gone with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from .daemons import User
+
+_MEMORY = Path("/dev/shm")
+
+
+def make_home(stack: ExitStack, parent: Path | None, user: User) -> Path:
+    """Make the twin's directory: ours, entered by the user of slurmctld and nobody else."""
+    home = Path(tempfile.mkdtemp(prefix="sn-twin-", dir=parent)).resolve()
+    stack.callback(shutil.rmtree, home, ignore_errors=True)
+    if os.geteuid() == 0:
+        os.chown(home, 0, user.gid)
+        home.chmod(0o710)
+    return home
+
+
+def make_munge(home: Path, user: User) -> Path:
+    """Make the directory of the private munge."""
+    directory = home / "munge"
+    directory.mkdir(mode=0o700)
+    os.chown(directory, user.uid, user.gid)
+    return directory
+
+
+def make_state(stack: ExitStack, home: Path, user: User) -> Path:
+    """Make the directory of slurmctld's state, in memory where there is a place for it.
+
+    slurmctld syncs its state to the disk while clients wait: on a disk busy with
+    something else, for longer than their MessageTimeout of 10 s.
+    """
+    parent = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else home
+    state = Path(tempfile.mkdtemp(prefix="sn-twin-state-", dir=parent))
+    stack.callback(shutil.rmtree, state, ignore_errors=True)
+    os.chown(state, user.uid, user.gid)
+    return state
