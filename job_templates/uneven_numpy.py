@@ -59,7 +59,7 @@ def update(parameters: list[np.ndarray], gradient: np.ndarray) -> None:
     start = 0
     for parameter in parameters:
         part = gradient[start : start + parameter.size].reshape(parameter.shape)
-        parameter -= RATE * part
+        np.subtract(parameter, RATE * part, out=parameter)
         start += parameter.size
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("-n", "--top", type=click.IntRange(1), default=5, help="Show so many [default: 5].")
 @click.option("--emit", type=click.Choice(["flagscale", "megatron"]), help="Print the best for it.")
 @common.json_option
-def command(  # noqa: PLR0913
+def command(
     inventory_path: Path | None,
     top: int,
     emit: str | None,
@@ -69,7 +69,7 @@ def _emitted(framework: str, choice: Choice) -> str:
 
 
 def _where(choice: Choice) -> str:
-    return " + ".join("|".join(slot.domains) for slot in choice.slots)
+    return " + ".join(("&" if s.spans else "|").join(s.domains) for s in choice.slots)
 
 
 def _table(choices: list[Choice]) -> tuple[list[str], list[list[str]]]:

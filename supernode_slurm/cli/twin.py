@@ -30,18 +30,18 @@ def command(
     """
     import os
 
+    import os
+
     from ..inventory import load
-    from ..slurm import CliClient
     from ..slurmconf import find_release, generate
-    from ..twin import Twin, TwinSpec
+    from ..twin import Twin, TwinSpec, foreground, installed_release
 
     path = common.inventory_path(inventory_path)
     inventory = load(path)
-    release = find_release(CliClient(os.environ).release())
+    release = find_release(installed_release())
     generated = generate(inventory, release)
     site = slurm_conf.read_text(encoding="utf-8", errors="replace") if slurm_conf else None
     with Twin(TwinSpec(files=generated.files, live=live, site_conf=site)) as twin:
         for note in (*generated.notes, *map(str, twin.dropped), *twin.messages):
             tell("warning", note)
-        code = twin.run(argv, {**os.environ, "SN_INVENTORY": str(path.resolve())})
-    return code
+        return foreground(argv, {**twin.environment(os.environ), "SN_INVENTORY": str(path.resolve())})

@@ -12,7 +12,6 @@ from ..plan import DeviceGroup
 from ..planner import Offer
 from .view import View
 
-
 NODE_LATENCY_NS = 1000.0
 """Between two cards of a node whose interconnect the inventory does not describe: the order
 of a small NVLink or PCIe transfer."""

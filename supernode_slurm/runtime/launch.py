@@ -46,12 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         command, environ = prepare(dict(os.environ), arguments, in_step)
     except LaunchError as error:
-        print("sn-launch: error: {}".format(error), file=sys.stderr)
+        print(f"sn-launch: error: {error}", file=sys.stderr)
         return 3
     try:
         os.execvpe(command[0], command, environ)
     except OSError as error:
-        print("sn-launch: error: cannot start {}: {}".format(command[0], error), file=sys.stderr)
+        print(f"sn-launch: error: cannot start {command[0]}: {error}", file=sys.stderr)
     return 127
 
 
@@ -75,7 +75,7 @@ def srun_command(environ: Environ, command: list[str]) -> list[str]:
     elif environ.get("SLURM_CPUS_PER_TASK"):
         # srun ignores the variable in 22.05 to 23.02.
         argv.append("--cpus-per-task=" + environ["SLURM_CPUS_PER_TASK"])
-    return argv + [sys.executable, os.path.abspath(__file__), "--rank", "--"] + command
+    return [*argv, sys.executable, os.path.abspath(__file__), "--rank", "--", *command]
 
 
 def read_plan(environ: Environ) -> dict[str, Any] | None:
@@ -86,13 +86,13 @@ def read_plan(environ: Environ) -> dict[str, Any] | None:
             with open(environ["SN_PLAN_FILE"], encoding="utf-8") as stream:
                 text = stream.read()
         except OSError as error:
-            raise LaunchError("cannot read the plan: {}".format(error)) from error
+            raise LaunchError(f"cannot read the plan: {error}") from error
     if not text:
         return None
     try:
         plan = json.loads(text)
     except ValueError as error:
-        raise LaunchError("SN_PLAN is not JSON: {}".format(error)) from error
+        raise LaunchError(f"SN_PLAN is not JSON: {error}") from error
     if not isinstance(plan, dict) or plan.get("version", 1) != 1 or not plan.get("groups"):
         raise LaunchError("SN_PLAN is not a plan of this version of sn-launch")
     return plan
@@ -101,7 +101,7 @@ def read_plan(environ: Environ) -> dict[str, Any] | None:
 def job_nodes(environ: Environ) -> list[str]:
     """Return the nodes of the job, all components of a heterogeneous one."""
     size = int(environ.get("SLURM_HET_SIZE", "0") or 0)
-    names = ["SLURM_JOB_NODELIST_HET_GROUP_{}".format(index) for index in range(size)]
+    names = [f"SLURM_JOB_NODELIST_HET_GROUP_{index}" for index in range(size)]
     lists = [environ[name] for name in names if environ.get(name)]
     lists = lists or [environ.get("SLURM_JOB_NODELIST", "")]
     nodes = [node for text in lists for node in expand(text)]
@@ -159,11 +159,11 @@ def rank_environment(environ: Environ, layout: Layout) -> dict[str, str]:
     """Return the variables of one rank: torch's, the vendor's, and its share."""
     node = environ.get("SLURMD_NODENAME", "")
     if node not in layout["nodes"]:
-        raise LaunchError("node {!r} is not in the rank map".format(node))
+        raise LaunchError(f"node {node!r} is not in the rank map")
     group, first, count = layout["nodes"][node]
     local = int(environ["SLURM_LOCALID"])
     if local >= count:
-        raise LaunchError("node {} runs more tasks than the {} of its plan".format(node, count))
+        raise LaunchError(f"node {node} runs more tasks than the {count} of its plan")
     found: dict[str, Any] = {
         "RANK": first + local,
         "LOCAL_RANK": local,
@@ -242,7 +242,7 @@ def _numbers(text: str) -> list[str]:
     for part in text.split(","):
         found = RANGE.match(part)
         if found is None:
-            raise LaunchError("cannot read the host range {!r}".format(part))
+            raise LaunchError(f"cannot read the host range {part!r}")
         low, high = found.group(1), found.group(2) or found.group(1)
         numbers += ["{:0{}d}".format(n, len(low)) for n in range(int(low), int(high) + 1)]
     return numbers

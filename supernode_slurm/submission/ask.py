@@ -1,4 +1,4 @@
-"""What the user asks of the planner, from words: one meaning for sn-submit, #SN lines and sn plan."""
+"""What the user asks, from words: one meaning for sn-submit, #SN lines and sn plan."""
 
 from __future__ import annotations
 

@@ -1,0 +1,151 @@
+"""The demonstration: from an inventory to jobs that really run, checked step by step.
+
+Run inside a live twin of topology_conf/inventories/mixed.yaml, as scripts/quickstart does:
+
+    sn twin --live -i topology_conf/inventories/mixed.yaml -- python scripts/demo.py
+
+Each step prints what was planned and what Slurm did. The exit code is 1 as soon as the
+two differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from supernode_slurm.data import data_dir
+from supernode_slurm.inventory import load
+from supernode_slurm.slurm import CliClient, JobId, LiveJob
+
+TEMPLATES = Path(str(data_dir("job_templates")))
+WAIT_S = 90.0
+
+
+class Differs(Exception):
+    """What was planned and what happened are not the same."""
+
+
+def show(title: str, *argv: str, quiet: bool = False) -> str:
+    """Run a command as a user would, show it, and return what it printed."""
+    if not quiet:
+        print(f"\n== {title}\n$ {shlex.join(argv)}", flush=True)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise Differs(f"{argv[0]} ended with exit code {done.returncode}")
+    if not quiet:
+        print(done.stdout, end="", flush=True)
+    return done.stdout
+
+
+def expect(claim: str, true: bool) -> None:
+    """Print a claim that holds; end the demonstration at one that does not."""
+    if not true:
+        raise Differs(f"does not hold: {claim}")
+    print(f"ok: {claim}", flush=True)
+
+
+def wait(client: CliClient, job: JobId, states: set[str]) -> LiveJob:
+    """Return the job once it is in one of these states."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        found = client.job(job)
+        if found.states & states:
+            return found
+        if time.monotonic() > deadline:
+            raise Differs(f"job {job} is {sorted(found.states)} after {WAIT_S:g} s: {found.reason}")
+        time.sleep(0.2)
+
+
+def one_supernode(client: CliClient, folder: Path) -> None:
+    """Step 1: a 70B model on 64 cards lands on one H100 supernode."""
+    script = folder / "pretrain.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --time=1:00:00 --output=/dev/null\nsleep 3600\n")
+    words = ("--model", "llama-3-70b", "--cards", "h100:64", str(script))
+    show("1. Llama-3-70B on 64 H100: the plan", "sn", "plan", *words[:4], "-n", "3")
+    planned = json.loads(show("", "sn-submit", "--dry-run", "--json", *words, quiet=True))
+    said = show("   submitted", "sn-submit", *words)
+    job = JobId.parse(said.split()[3])
+    live = wait(client, job, {"RUNNING"})
+    print(f"job {job}: {sorted(live.states)} on {live.nodes}")
+    room = load(Path(os.environ["SN_INVENTORY"]))
+    homes = {room.name for room in room.supernodes if set(live.hosts) <= set(room.hosts)}
+    group = planned["plan"]["groups"][0]
+    expect(f"{group['nodes']} nodes as planned", len(live.hosts) == group["nodes"])
+    expect(f"all in one supernode ({', '.join(homes)})", homes and homes < {"sn1", "sn2"})
+    client.cancel(job)
+
+
+def mixed_job(client: CliClient, folder: Path) -> None:
+    """Step 2: A100 and H100 in one job, uneven shares, the parameters of one process."""
+    output = folder / "mixed.out"
+    words = [
+        "--model", "llama-3-8b", "--cards", "h100:8,a100:8", "--global-batch", "96",
+        f"--output={output}", "--time=10",
+        str(TEMPLATES / "pytorch-loop.sh"), str(TEMPLATES / "uneven_numpy.py"),
+    ]  # fmt: skip
+    show("2. Llama-3-8B over 8 H100 and 8 A100", "sn-submit", "--dry-run", *words)
+    planned = json.loads(show("", "sn-submit", "--dry-run", "--json", *words, quiet=True))["plan"]
+    said = show("   submitted", "sn-submit", *words)
+    job = JobId.parse(said.split()[3])
+    live = wait(client, job, {"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
+    text = output.read_text() if output.exists() else "no output\n"
+    print(f"job {job}: {sorted(live.states)} on {live.nodes}\n{text}", end="")
+    expect("the job ended well", "COMPLETED" in live.states)
+    ranks = re.findall(r"rank +(\d+) of \d+ on (\S+): (\S+), (.*), samples (\d+)\.\.(\d+)", text)
+    kinds = Counter(rank[2] for rank in ranks)
+    wanted = {g["accelerator"]: g["nodes"] * g["devices_per_node"] for g in planned["groups"]}
+    expect(f"every rank runs on its kind of card: {wanted}", kinds == wanted)
+    expect("every rank has its vendor's variable", all("VISIBLE_DEVICES=0" in r[3] for r in ranks))
+    samples = Counter()
+    for rank in ranks:
+        samples[rank[2]] += int(rank[5]) - int(rank[4]) + 1
+    shares = {
+        planned["groups"][line["meshes"][0]["group"]]["accelerator"]: line["samples"]
+        for line in planned["pipelines"]
+    }
+    expect(f"the shares are the planned ones: {shares}", samples == shares)
+    expect("the parameters are those of one process", "steps: largest" in text and ": the same" in text)
+
+
+def across_vendors(_client: CliClient, _folder: Path) -> None:
+    """Step 3: H100 and Ascend, the vendor boundary between two pipeline stages."""
+    words = ("--model", "llama-3-70b", "--cards", "h100:64,ascend910c:32")
+    show("3. Llama-3-70B across H100 and Ascend: the plan (not run)", "sn", "plan", *words, "-n", "3")
+    show("   for FlagScale", "sn", "plan", *words, "--emit", "flagscale")
+    plan = json.loads(show("", "sn", "plan", *words, "-n", "1", "--json", quiet=True))[0]["plan"]
+    vendors = [
+        plan["groups"][plan["pipelines"][0]["meshes"][stage["mesh"]]["group"]]["vendor"]
+        for stage in plan["pipelines"][0]["stages"]
+    ]
+    changes = sum(a != b for a, b in zip(vendors, vendors[1:], strict=False))
+    expect("one boundary between the vendors, between stages", changes == 1)
+
+
+def main() -> int:
+    """Run the steps; return the exit code."""
+    client = CliClient(os.environ)
+    started = time.monotonic()
+    print(f"Slurm {client.release()}, {len(client.nodes())} nodes", flush=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="sn-demo.") as name:
+            folder = Path(name)
+            folder.chmod(0o755)
+            for step in (one_supernode, mixed_job, across_vendors):
+                step(client, folder)
+    except Differs as error:
+        print(f"demo: error: {error}", file=sys.stderr)
+        return 1
+    print(f"\nAll three steps did what was planned ({time.monotonic() - started:.0f} s).")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

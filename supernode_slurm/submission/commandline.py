@@ -1,0 +1,137 @@
+"""``sn-submit``'s command line: our options taken out, sbatch's left exactly as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import ConfigError, UsageError, Where
+from ..inventory.build import nearest
+from ..slurm import options as sbatch
+from .ask import PLANNING, Option
+from .script import Script, sn_lines
+
+OWN = (
+    *PLANNING,
+    Option("inventory-file", "FILE", "The inventory [default: $SN_INVENTORY, then /etc]."),
+    Option("dry-run", "", "Show what would be submitted; contact nobody."),
+    Option("json", "", "Print the result as JSON."),
+    Option("help", "", "Show this text."),
+    Option("version", "", "Show the version."),
+)
+_OWN = {option.name: option for option in OWN}
+_PLANNING = {option.name for option in PLANNING}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A command line, taken apart."""
+
+    own: dict[str, str]
+    """Our options, by name; a flag holds an empty string."""
+    sbatch: tuple[str, ...]
+    """sbatch's options as written."""
+    script: str | None
+    arguments: tuple[str, ...]
+    """What follows the script."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """Values with where each came from, the strongest source first."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, value: str, origin: str) -> None:
+        """Set a value unless a stronger source has."""
+        if name not in self.values:
+            self.values[name] = value
+            self.origins[name] = origin
+
+
+def parse(argv: Sequence[str], release: str) -> CommandLine:
+    """Take a command line apart; ours may stand anywhere left of the script.
+
+    Raises ``UsageError`` for an option that neither we nor sbatch know.
+    """
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word == "--" or not word.startswith("-") or word == "-":
+            rest += [word, *words]
+            break
+        name, equals, value = word[2:].partition("=")
+        if not word.startswith("--") or name not in _OWN:
+            rest.append(word)
+            if sbatch.takes_next(word, release) and words:
+                rest.append(words.pop(0))
+            continue
+        own[name] = _own_value(name, value if equals else None, words)
+    parts = sbatch.split(rest, release)
+    if len(parts.components) > 1:
+        raise UsageError(
+            "':' belongs to a heterogeneous job of your own making, which sbatch submits; "
+            "sn-submit makes the components itself: --cards h100:8,a100:8"
+        )
+    return CommandLine(own, parts.components[0], parts.script, parts.arguments)
+
+
+def _own_value(name: str, value: str | None, words: list[str]) -> str:
+    option = _OWN[name]
+    if not option.metavar:
+        if value is not None:
+            raise UsageError(f"--{name} takes no value, got {value!r:.80}")
+        return ""
+    if value is None:
+        if not words:
+            raise UsageError(f"--{name} needs a value: {option.metavar}")
+        value = words.pop(0)
+    return value
+
+
+def settings(line: CommandLine, env: Mapping[str, str], script: Script) -> Settings:
+    """Return the planning values: command line, then SN_* variables, then #SN lines."""
+    found = Settings()
+    for name, value in line.own.items():
+        if name in _PLANNING:
+            found.add(name, value, "command line")
+    for name in sorted(_PLANNING):
+        variable = "SN_" + name.upper().replace("-", "_")
+        if env.get(variable):
+            found.add(name, env[variable], variable)
+    for name, value, where in _directives(script):
+        found.add(name, value, str(where))
+    return found
+
+
+def _directives(script: Script) -> list[tuple[str, str, Where]]:
+    found: list[tuple[str, str, Where]] = []
+    words = sn_lines(script)
+    while words:
+        word, where = words.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in _PLANNING:
+            hint = nearest(name.lstrip("-"), _PLANNING)
+            raise ConfigError.one(where, f"#SN takes planning options only, got {word!r:.80}", hint)
+        if not equals:
+            if not words or words[0][1] != where:
+                raise ConfigError.one(where, f"#SN: --{name} needs a value")
+            value = words.pop(0)[0]
+        found.append((name, value, where))
+    # Of two lines the later one counts, as with #SBATCH.
+    return found[::-1]
+
+
+def sbatch_settings(line: CommandLine, env: Mapping[str, str], script: Script) -> Settings:
+    """Return what the user asked of sbatch, by long option: command line, SBATCH_*, #SBATCH."""
+    found = Settings()
+    for name, value in sbatch.values(line.sbatch).items():
+        found.add(name, value or "", "command line")
+    for name, value in sbatch.environment(env).items():
+        found.add(name, value or "", sbatch.variable(name))
+    for name, value in sbatch.values(sbatch.directives(script.text)).items():
+        found.add(name, value or "", f"#SBATCH in {script.origin}")
+    return found

@@ -1,0 +1,101 @@
+"""From a command line to a job: plan, place, compose, hand to sbatch."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import UsageError
+from ..inventory import Inventory
+from ..placement import Choice, choose, inventory_view, live_view
+from ..plan import dumps
+from ..slurm import JobId, SlurmClient
+from ..slurmconf import choose_plugin, find_release
+from .ask import make_ask
+from .commandline import CommandLine, Settings, sbatch_settings, settings
+from .compose import Request, compose, merge, refuse_array
+from .script import Script, read_script, with_plan
+
+HIDES_ID = "quiet"
+"""The option of sbatch that would keep the job's id from us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job, ready for sbatch."""
+
+    choice: Choice
+    request: Request
+    options: tuple[str, ...]
+    """All of sbatch's options, components separated by ``:``; ``--wrap`` has become the script."""
+    script: Script
+    """With the plan in it."""
+    arguments: tuple[str, ...]
+    origins: Settings
+    notes: tuple[str, ...]
+
+    @property
+    def argv(self) -> list[str]:
+        """Return the command, with the script's name where its file will stand."""
+        return ["sbatch", "--parsable", *self.options, self.script.name, *self.arguments]
+
+
+def prepare(
+    line: CommandLine, env: Mapping[str, str], inventory: Inventory, client: SlurmClient | None
+) -> Prepared:
+    """Return the job for a command line; without a client nobody is asked.
+
+    Raises ``PlanError`` if nothing fits, ``UsageError`` if the user's own options
+    contradict the plan.
+    """
+    script = read_script(line.script, line.given.get("wrap"))
+    asked = settings(line, env, script)
+    given = sbatch_settings(line, env, script)
+    if HIDES_ID in given.values:
+        raise UsageError(f"--{HIDES_ID} ({given.origins[HIDES_ID]}) would hide the job's id")
+    ask = make_ask(inventory, asked.values, given.values.get("partition"))
+    view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
+    choice = choose(inventory, ask, view)[0]
+    release = client.release() if client else inventory.release
+    plugin, _ = choose_plugin(inventory, find_release(release))
+    request = compose(choice, block=plugin == "block")
+    refuse_array(request, given.values)
+    request = merge(request, given.values, given.origins)
+    return Prepared(
+        choice=choice,
+        request=request,
+        options=_options(request, line.sbatch),
+        script=Script(script.name, with_plan(script, dumps(choice.plan)), script.origin),
+        arguments=line.arguments,
+        origins=asked,
+        notes=view.notes,
+    )
+
+
+def _options(request: Request, user: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the user's options and ours; every component restates both."""
+    words: list[str] = []
+    for index, component in enumerate(request.components):
+        words += [":"] if index else []
+        words += user
+        words += [f"--{name}={value}" for name, value in component]
+    return tuple(words)
+
+
+def submit(prepared: Prepared, client: SlurmClient) -> JobId:
+    """Submit a prepared job.
+
+    The script goes through a file of its own name, so that the job is called after it;
+    sbatch copies it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="sn-submit."))
+    try:
+        path = folder / prepared.script.name
+        path.write_text(prepared.script.text, encoding="utf-8", errors="surrogateescape")
+        path.chmod(0o600)
+        return client.submit([*prepared.options, str(path), *prepared.arguments])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
