@@ -20,12 +20,14 @@ def model_of_config(path: Path) -> Model:
     Raises ``ConfigError`` with all that is wrong, ``PlanError`` for a mixture of experts.
     """
     raw = _read(path)
-    kind = raw.get("model_type")
+    kind = str(raw.get("model_type"))
     if kind in MOE_FAMILIES:
         raise PlanError(f"{path}: model_type {kind!r} is a mixture of experts: not planned yet")
     if kind not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
-        raise ConfigError.one(str(path), f"model_type {kind!r} is not known", f"known: {known}")
+        raise ConfigError.one(
+            str(path), f"model_type {kind[:40]!r} is not known", f"known: {known}"
+        )
     reader = _Reader(path, raw)
     model = _gpt2(reader) if kind == "gpt2" else _common(reader, kind)
     if reader.problems:

@@ -104,7 +104,8 @@ def find_model(name_or_path: str) -> Model:
         return _of_config(path / "config.json")
     found = _by_name().get(_short(name_or_path))
     if found is None:
-        raise UnknownName("model", name_or_path, (item.name.split("/")[1] for item in models()))
+        short = [item.name.split("/")[1].removeprefix("Meta-") for item in models()]
+        raise UnknownName("model", name_or_path, short)
     return found
 
 

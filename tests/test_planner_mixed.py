@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_planner import PARTS, offer, step_s, workload
+
+from supernode_slurm.errors import PlanError
+from supernode_slurm.frameworks import capabilities
+from supernode_slurm.plan import Plan, dumps, loads
+from supernode_slurm.planner import Layout, Offer, Workload, chain, plan_mixed, predict
+
+A100, H100 = offer("a100", 2), offer("h100", 1)
+ASCEND = offer("ascend910c", 1, 16, 48)
+
+
+def mixed(asked: Workload, offers: list[Offer], framework: str) -> tuple[Plan, ...]:
+    return plan_mixed(replace(asked, framework=framework), offers, capabilities(framework))
+
+
+STAGES = mixed(workload("qwen2.5-32b", 256), [offer("h100", 4), ASCEND], "flagscale")
+
+
+def test_replicas_share_the_batch_by_speed() -> None:
+    plan = mixed(workload("llama-3-8b", 256), [A100, H100], "torch")[0]
+    slow, fast = plan.pipelines
+    assert slow.samples + fast.samples == 256
+    assert [pipeline.meshes[0].dp for pipeline in plan.pipelines] == [16, 8]
+    # An H100 multiplies 2.9 times as fast, its fused attention is faster still.
+    assert 2.9 < (fast.samples / 8) / (slow.samples / 16) < 3.5
+    assert [group.name for group in plan.groups] == ["a100", "h100"]
+    assert plan.predicted is not None
+    assert list(plan.predicted.breakdown_s) == PARTS
+    assert sum(plan.predicted.breakdown_s.values()) == pytest.approx(step_s(plan))
+    assert loads(dumps(plan)) == plan
+
+
+def compute_s(asked: Workload, given_: Offer, samples: int) -> float:
+    """Return the least computation time of one replica, by trying every micro-batch."""
+    one = replace(given_, group=replace(given_.group, nodes=1, devices_per_node=1))
+    layers = (asked.model.layers,)
+
+    def run(micro_batch: int) -> float:
+        layout = Layout(1, 1, micro_batch, layers, "none", 0, False)
+        return predict(replace(asked, global_batch=micro_batch), one, layout).breakdown_s["compute"]
+
+    times = []
+    for size in (1, 2, 4, 8, 16):
+        full, rest = divmod(samples, size)
+        times.append(full * run(size) + (run(rest) if rest else 0))
+    return min(times)
+
+
+@given(batch=st.integers(4, 24), slow=st.integers(1, 2), fast=st.integers(1, 2))
+@settings(max_examples=15)
+def test_no_other_deal_of_samples_is_faster(batch: int, slow: int, fast: int) -> None:
+    # Small enough for every micro-batch to fit without recomputation.
+    asked = workload("qwen2.5-0.5b", batch, 512)
+    offers = [offer("a100", 1, slow), offer("h100", 1, fast)]
+    plan = mixed(asked, offers, "torch")[0]
+    assert plan.predicted is not None
+    counts = (slow, fast)
+
+    def slowest(deal: tuple[int, int]) -> float:
+        rows = zip(deal, counts, offers, strict=True)
+        return max(compute_s(asked, given_, -(-share // count)) for share, count, given_ in rows)
+
+    deals = [(share, batch - share) for share in range(slow, batch - fast + 1)]
+    assert plan.predicted.breakdown_s["compute"] == pytest.approx(min(map(slowest, deals)))
+    assert sum(pipeline.samples for pipeline in plan.pipelines) == batch
+
+
+def test_every_replica_needs_a_sample_and_room_for_the_model() -> None:
+    with pytest.raises(PlanError, match="leaves some of the 24 replicas without a sample"):
+        mixed(workload("llama-3-8b", 20), [A100, H100], "torch")
+    with pytest.raises(PlanError, match="does not fit on 16 x a100-sxm-80g"):
+        mixed(workload("llama-3-70b", 256), [A100, H100], "torch")
+
+
+def test_stages_of_two_vendors_keep_flagscales_rules() -> None:
+    assert STAGES
+    for plan in STAGES:
+        (pipeline,) = plan.pipelines
+        first, second = pipeline.meshes
+        assert first.dp * first.micro_batch == second.dp * second.micro_batch
+        assert sum(stage.layers for stage in pipeline.stages) == 64
+        assert [stage.mesh for stage in pipeline.stages] == [0] * first.pp + [1] * second.pp
+        for mesh in pipeline.meshes:
+            assert mesh.devices == plan.groups[mesh.group].devices
+        assert plan.predicted is not None
+        assert len(plan.predicted.memory_gib) == 2
+        for group, needed in zip(plan.groups, plan.predicted.memory_gib, strict=True):
+            assert needed < {"h100": 79.6, "ascend910c": 64}[group.name] * 60.32 / 64
+    assert [step_s(plan) for plan in STAGES] == sorted(step_s(plan) for plan in STAGES)
+
+
+def test_the_faster_group_gets_more_layers() -> None:
+    plan = STAGES[0]
+    share = {
+        plan.groups[mesh.group].name: sum(
+            stage.layers for stage in plan.pipelines[0].stages if stage.mesh == index
+        )
+        for index, mesh in enumerate(plan.pipelines[0].meshes)
+    }
+    assert share["h100"] > 2 * share["ascend910c"]
+
+
+def test_pruning_drops_no_plan_that_belongs_to_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = workload("llama-3-8b", 32)
+    offers = [offer("a100", 1), offer("h100", 1)]
+    pruned = mixed(asked, offers, "flagscale")
+    monkeypatch.setattr(chain, "KEEP", 10**9)
+    everything = mixed(asked, offers, "flagscale")
+    assert len(everything) > 10 * len(pruned)
+    expected = [step_s(plan) for plan in everything[: len(pruned)]]
+    assert [step_s(plan) for plan in pruned] == pytest.approx(expected)
+
+
+def test_the_split_over_stages_cannot_be_improved() -> None:
+    """Of a plan with two stages, every other cut is slower or does not fit."""
+    asked = workload("llama-3-8b", 64)
+    offers = [offer("a100", 1, 4), offer("h100", 1, 4)]
+    plans = [
+        plan
+        for plan in mixed(asked, offers, "flagscale")
+        if [mesh.pp for mesh in plan.pipelines[0].meshes] == [1, 1]
+    ]
+    assert plans
+    by_name = {item.group.name: item for item in offers}
+    for plan in plans:
+        found = plan.pipelines[0].stages[0].layers
+
+        def stage_s(index: int, layers: int, plan: Plan = plan) -> float:
+            mesh = plan.pipelines[0].meshes[index]
+            layout = Layout(mesh.tp, mesh.dp, mesh.micro_batch, (layers,), mesh.recompute)
+            parts = predict(asked, by_name[plan.groups[mesh.group].name], layout).breakdown_s
+            # One stage alone has both tables; the difference to its half is the same for
+            # every cut and does not move the optimum by more than a layer.
+            return (parts["compute"] + parts["tp"]) * mesh.dp * mesh.micro_batch / 64
+
+        def slowest(cut: int, plan: Plan = plan) -> float:
+            return max(stage_s(0, cut), stage_s(1, 32 - cut))
+
+        best = min(range(1, 32), key=slowest)
+        assert abs(best - found) <= 2
+
+
+def test_megatron_gets_equal_cuts_on_unequal_cards() -> None:
+    plans = mixed(workload("llama-3-70b", 512), [offer("a100", 4), offer("h100", 4)], "megatron")
+    for plan in plans:
+        first, second = plan.pipelines[0].meshes
+        assert (first.tp, first.dp, first.micro_batch) == (second.tp, second.dp, second.micro_batch)
+
+
+def test_tied_tables_need_equal_cuts() -> None:
+    plans = mixed(workload("qwen2.5-3b", 64), [offer("a100", 1), offer("h100", 1)], "flagscale")
+    for plan in plans:
+        first, second = plan.pipelines[0].meshes
+        assert (first.tp, first.dp) == (second.tp, second.dp)
+
+
+def test_vendors_meet_once() -> None:
+    offers = [offer("a100", 1), ASCEND, offer("h100", 1)]
+    for plan in mixed(workload("qwen2.5-14b", 64), offers, "flagscale"):
+        vendors = [plan.groups[mesh.group].vendor for mesh in plan.pipelines[0].meshes]
+        assert vendors in (["nvidia", "nvidia", "huawei"], ["huawei", "nvidia", "nvidia"])
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torch", "deepspeed", "torchtitan"])
+def test_two_vendors_need_a_framework_that_joins_them(framework: str) -> None:
+    with pytest.raises(PlanError, match="cannot run huawei and nvidia devices in one job"):
+        mixed(workload("llama-3-8b", 256), [H100, ASCEND], framework)
+
+
+def test_a_framework_that_can_neither_says_both() -> None:
+    with pytest.raises(PlanError) as caught:
+        mixed(workload("llama-3-8b", 256), [A100, H100], "deepspeed")
+    assert "gives all replicas equal samples" in str(caught.value)
+    assert "no pipeline with uneven stages" in str(caught.value)
+
+
+def test_what_fits_nowhere_is_said() -> None:
+    with pytest.raises(PlanError, match="does not fit on 8 x h100-sxm \\+ 16 x ascend-910c"):
+        mixed(workload("llama-3.1-405b", 64), [H100, ASCEND], "flagscale")
+
+
+def test_one_dtype_is_agreed_on() -> None:
+    old = offer("ascend-910a", 2)
+    plan = mixed(workload("qwen2.5-1.5b", 64, 1024), [old, ASCEND], "flagscale")[0]
+    assert plan.precision == "fp16"
+
+
+def test_one_offer_is_planned_as_usual() -> None:
+    plan = mixed(workload("llama-3-8b", 256), [H100], "megatron")[0]
+    assert len(plan.pipelines[0].meshes) == 1
+
+
+def test_faster_cards_never_make_the_best_mixed_plan_slower() -> None:
+    asked = workload("llama-3-8b", 96)
+    for framework, factor in product(("torch", "flagscale"), (1.1, 2.0)):
+        card = H100.accelerator
+        faster = replace(
+            card, card_bf16_tflops=989 * factor, card_matmul_bf16_tflops=794.5 * factor
+        )
+        before = step_s(mixed(asked, [A100, H100], framework)[0])
+        after = step_s(mixed(asked, [A100, replace(H100, accelerator=faster)], framework)[0])
+        assert after <= before * (1 + 1e-9)
