@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from test_planner import offer, workload
 
 from supernode_slurm.catalogue import UnknownName
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, flagscale, megatron, names
 from supernode_slurm.plan import Mesh, Pipeline, Plan, Stage
 from supernode_slurm.planner import plan_mixed, plan_uniform
+from tests.test_planner import offer, workload
 
 
 def across(vendor: str = "huawei") -> Plan:

@@ -6,12 +6,12 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_planner import PARTS, offer, step_s, workload
 
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.plan import Plan, dumps, loads
 from supernode_slurm.planner import Layout, Offer, Workload, chain, plan_mixed, predict
+from tests.test_planner import PARTS, offer, step_s, workload
 
 A100, H100 = offer("a100", 2), offer("h100", 1)
 ASCEND = offer("ascend910c", 1, 16, 48)
