@@ -49,9 +49,7 @@ class SlurmClient(Protocol):
 class CliClient:
     """A client that runs ``sbatch``, ``scontrol`` and ``scancel``."""
 
-    def __init__(
-        self, env: Mapping[str, str], notify: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, env: Mapping[str, str], notify: Callable[[str], None] | None = None) -> None:
         """Take the whole environment of the programs, and who hears sbatch's messages."""
         self._submit_env = submission_environment(env)
         self._query_env = query_environment(env)

@@ -26,7 +26,12 @@ _GRES = re.compile(
     r"(?:[:=](?P<count>[0-9]+)(?P<unit>[KMG]?))?\Z"
 )
 _FLAG_MARKS = re.compile(r"[*~#!%$@^+-]+\Z")
-_MARK_STATES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN"}
+_MARK_STATES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "%": "POWERING_DOWN",
+}
 
 
 def release(text: str) -> str:
@@ -97,7 +102,9 @@ def states(text: str) -> frozenset[str]:
     for part in text.split("+"):
         marks = _FLAG_MARKS.search(part)
         found.add(_FLAG_MARKS.sub("", part))
-        found.update(_MARK_STATES[mark] for mark in (marks[0] if marks else "") if mark in _MARK_STATES)
+        found.update(
+            _MARK_STATES[mark] for mark in (marks[0] if marks else "") if mark in _MARK_STATES
+        )
     return frozenset(found - {""})
 
 

@@ -87,7 +87,9 @@ def _spawn(
             start_new_session=True,
         )
     except FileNotFoundError:
-        raise SlurmNotFound(f"{argv[0]}: not found on PATH; install Slurm's client programs") from None
+        raise SlurmNotFound(
+            f"{argv[0]}: not found on PATH; install Slurm's client programs"
+        ) from None
     except PermissionError as error:
         raise SlurmNotFound(f"{argv[0]}: {error.strerror}; may you run it?") from error
 

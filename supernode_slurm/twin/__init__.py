@@ -8,4 +8,13 @@ from .log import judge
 from .siteconf import Dropped, SiteConf, read_site_conf
 from .twin import Twin, TwinSpec
 
-__all__ = ["Dropped", "SiteConf", "Twin", "TwinSpec", "foreground", "installed_release", "judge", "read_site_conf"]
+__all__ = [
+    "Dropped",
+    "SiteConf",
+    "Twin",
+    "TwinSpec",
+    "foreground",
+    "installed_release",
+    "judge",
+    "read_site_conf",
+]

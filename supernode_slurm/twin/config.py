@@ -104,7 +104,9 @@ def check_files(files: Mapping[str, str]) -> None:
                 Problem(place, f"topology/{plugin[1]} needs a topology.conf, which is not given")
             )
     problems.extend(
-        Problem(Where(name), "is not a plain file name") for name in files if Path(name).name != name
+        Problem(Where(name), "is not a plain file name")
+        for name in files
+        if Path(name).name != name
     )
     if problems:
         raise ConfigError(problems)
@@ -180,9 +182,7 @@ def _has_topology(files: Mapping[str, str]) -> bool:
     return "topology.conf" in files or "topology.yaml" in files
 
 
-def _each_node_line(
-    files: Mapping[str, str], change: Callable[[str, int], str]
-) -> dict[str, str]:
+def _each_node_line(files: Mapping[str, str], change: Callable[[str, int], str]) -> dict[str, str]:
     """Return the files with each NodeName line of slurm.conf changed, given its host count."""
     changed = dict(files)
     for name in (name for name in files if name != _GRES):

@@ -78,7 +78,9 @@ def _conf(room: Room) -> Path:
     inner = directory / outer.name
     inner.unlink()
     text = outer.read_text(encoding="utf-8")
-    inner.write_text(text.replace("NoCtldInAddrAny", "NoCtldInAddrAny,NoInAddrAny"), encoding="utf-8")
+    inner.write_text(
+        text.replace("NoCtldInAddrAny", "NoCtldInAddrAny,NoInAddrAny"), encoding="utf-8"
+    )
     return inner
 
 

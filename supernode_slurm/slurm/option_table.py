@@ -1,0 +1,133 @@
+"""sbatch's options by release, as data.
+
+Read off the programs themselves: 22.05.8 and 24.11.5 were asked for each name, with a
+value and without one. Their help is no source: that of 24.11 lists --power, which its
+sbatch refuses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Arity(Enum):
+    """Whether an option takes a value."""
+
+    NONE = "none"
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+    """Only as ``--name=value``, or glued to its letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """An option of sbatch."""
+
+    long: str
+    letter: str
+    """Empty for none."""
+    arity: Arity
+
+
+_LETTERS = {
+    "account": "A",
+    "array": "a",
+    "begin": "b",
+    "chdir": "D",
+    "clusters": "M",
+    "constraint": "C",
+    "core-spec": "S",
+    "cpus-per-task": "c",
+    "dependency": "d",
+    "distribution": "m",
+    "error": "e",
+    "exclude": "x",
+    "extra-node-info": "B",
+    "gpus": "G",
+    "help": "h",
+    "hold": "H",
+    "input": "i",
+    "job-name": "J",
+    "licenses": "L",
+    "no-kill": "k",
+    "nodefile": "F",
+    "nodelist": "w",
+    "nodes": "N",
+    "ntasks": "n",
+    "output": "o",
+    "overcommit": "O",
+    "oversubscribe": "s",
+    "partition": "p",
+    "qos": "q",
+    "quiet": "Q",
+    "time": "t",
+    "verbose": "v",
+    "version": "V",
+    "wait": "W",
+}
+_NONE = """
+    contiguous help hold ignore-pbs no-requeue overcommit oversubscribe parsable quiet reboot
+    requeue spread-job test-only usage use-min-nodes verbose version wait
+"""
+_OPTIONAL = "exclusive get-user-env nice no-kill propagate"
+_REQUIRED = """
+    account acctg-freq array batch bb bbf begin chdir cluster cluster-constraint clusters comment
+    constraint container core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline
+    delay-boot dependency distribution error exclude export export-file extra-node-info gid
+    gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input
+    job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
+    mem-per-gpu mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
+    ntasks-per-node ntasks-per-socket open-mode output partition prefer priority profile qos
+    reservation signal sockets-per-node switches thread-spec threads-per-core time time-min tmp
+    uid wait-all-nodes wckey wrap
+"""
+
+
+def _specs(none: str = "", required: str = "", optional: str = "") -> dict[str, Spec]:
+    kinds = ((Arity.NONE, none), (Arity.REQUIRED, required), (Arity.OPTIONAL, optional))
+    return {
+        name: Spec(name, _LETTERS.get(name, ""), arity)
+        for arity, names in kinds
+        for name in names.split()
+    }
+
+
+_COMMON = _specs(_NONE, _REQUIRED, _OPTIONAL)
+TABLES: dict[str, dict[str, Spec]] = {
+    "22.05": {**_COMMON, **_specs(required="power")},
+    "24.11": {
+        **_COMMON,
+        **_specs(
+            none="autocomplete stepmgr",
+            required="container-id extra segment tres-bind tres-per-task",
+            optional="oom-kill-step resv-ports",
+        ),
+    },
+}
+"""Long name to option, by release, oldest first."""
+
+ALIASES = {"cluster": "clusters"}
+"""Another spelling to the name under which values are returned."""
+
+# INPUT ENVIRONMENT VARIABLES of sbatch(1), where the name is not SBATCH_ and the long name.
+_ODD_VARIABLES = {
+    "array": "SBATCH_ARRAY_INX",
+    "mem": "SBATCH_MEM_PER_NODE",
+    "switches": "SBATCH_REQ_SWITCH",
+    "time": "SBATCH_TIMELIMIT",
+    "verbose": "SBATCH_DEBUG",
+}
+_VARIABLES = """
+    account acctg-freq array batch clusters constraint container container-id core-spec
+    cpus-per-gpu delay-boot distribution error exclusive export get-user-env gpu-bind gpu-freq
+    gpus gpus-per-node gpus-per-task gres gres-flags hint ignore-pbs input job-name mem mem-bind
+    mem-per-cpu mem-per-gpu network no-kill no-requeue open-mode output overcommit partition
+    power profile qos requeue reservation signal spread-job switches thread-spec threads-per-core
+    time tres-bind tres-per-task use-min-nodes verbose wait wait-all-nodes wckey
+"""
+VARIABLES = {
+    name: _ODD_VARIABLES.get(name, f"SBATCH_{name.upper().replace('-', '_')}")
+    for name in _VARIABLES.split()
+}
+"""Long name to the environment variable that sets it."""

@@ -1,0 +1,188 @@
+"""Take sbatch's command lines apart as sbatch does: getopt_long, ``:``, ``#SBATCH``, SBATCH_*."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import UsageError
+from .option_table import ALIASES, TABLES, VARIABLES, Arity, Spec
+
+HET_SEPARATOR = ":"
+NEWEST = max(TABLES)
+
+_HET_LINES = ("hetjob", "packjob")
+_MARK = "#SBATCH"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A command line of sbatch, taken apart."""
+
+    components: tuple[tuple[str, ...], ...]
+    """The words of the options as written; several for a heterogeneous job."""
+    script: str | None
+    arguments: tuple[str, ...]
+    """Of the script."""
+
+    def join(self) -> list[str]:
+        """Return a command line that sbatch reads in the same way."""
+        words: list[str] = []
+        for index, component in enumerate(self.components):
+            words += [HET_SEPARATOR] if index else []
+            words += component
+        if self.script is None:
+            return words
+        guard = ["--"] if self.script.startswith("-") and self.script != "-" else []
+        return [*words, *guard, self.script, *self.arguments]
+
+
+def split(argv: Sequence[str], release: str) -> Split:
+    """Take a command line apart; ``UsageError`` for an option that this release does not know."""
+    components: list[tuple[str, ...]] = []
+    current: list[str] = []
+    words = list(argv)
+    position = 0
+    while position < len(words) and words[position] != "--":
+        word = words[position]
+        if word == HET_SEPARATOR:
+            components.append(tuple(current))
+            current = []
+        elif not _is_option(word):
+            break
+        elif takes_next(word, release):
+            if position + 1 == len(words):
+                raise UsageError(f"sbatch's option {word} needs a value")
+            position += 1
+            current += [word, words[position]]
+        else:
+            current.append(word)
+        position += 1
+    components.append(tuple(current))
+    rest = words[position + (words[position : position + 1] == ["--"]) :]
+    return Split(tuple(components), rest[0] if rest else None, tuple(rest[1:]))
+
+
+def takes_next(word: str, release: str = NEWEST) -> bool:
+    """Whether the word that follows this option of sbatch is its value.
+
+    Raises ``UsageError`` for an option that this release does not know.
+    """
+    name, value = _options_of(word, release)[-1]
+    return value is None and table(release)[name].arity is Arity.REQUIRED
+
+
+def values(words: Sequence[str], release: str = NEWEST) -> dict[str, str | None]:
+    """Return what the options of one component set, by long name; the last one counts.
+
+    None stands for an option without a value.
+    """
+    found: dict[str, str | None] = {}
+    remaining = iter(words)
+    for word in remaining:
+        options = _options_of(word, release)
+        if takes_next(word, release):
+            options[-1] = (options[-1][0], next(remaining, ""))
+        for name, value in options:
+            known = ALIASES.get(name, name)
+            found.pop(known, None)
+            found[known] = value
+    return found
+
+
+def directives(script: str) -> list[str]:
+    """Return the words of a script's ``#SBATCH`` lines, as sbatch reads them.
+
+    It reads up to the first line that is neither empty nor a comment; quotes and
+    backslashes work as in a shell, ``#`` ends a line. A ``#SBATCH hetjob`` line becomes
+    the separator ``:``. Raises ``UsageError`` for a quote that is not closed.
+    """
+    words: list[str] = []
+    for number, line in enumerate(script.splitlines(), 1):
+        if line.startswith(_MARK):
+            found = _words(line[len(_MARK) :], number)
+            words += [HET_SEPARATOR] if found[:1] and found[0] in _HET_LINES else found
+        elif line.strip() and not line.startswith("#"):
+            break
+    return words
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return what SBATCH_* variables set, by long name."""
+    return {name: env[key] for name, key in VARIABLES.items() if key in env}
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a long name; ``KeyError`` where sbatch has none."""
+    return VARIABLES[name]
+
+
+def table(release: str) -> Mapping[str, Spec]:
+    """Return the options of a release; of one without a table, those of the newest before it."""
+    older = [known for known in TABLES if known <= release]
+    return TABLES[max(older, default=min(TABLES))]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
+
+
+def _options_of(word: str, release: str) -> list[tuple[str, str | None]]:
+    """Return the options in a word by long name, with the values that stand in it."""
+    if word.startswith("--"):
+        given, equals, value = word[2:].partition("=")
+        spec = _long(given, release)
+        if equals and spec.arity is Arity.NONE:
+            raise UsageError(f"sbatch's option --{spec.long} takes no value, got {word!r:.80}")
+        return [(spec.long, value if equals else None)]
+    letters = {spec.letter: spec for spec in table(release).values() if spec.letter}
+    found: list[tuple[str, str | None]] = []
+    for position, letter in enumerate(word[1:], 2):
+        if letter not in letters:
+            raise UsageError(f"sbatch {release} has no option -{letter} (in {word!r:.80})")
+        spec = letters[letter]
+        if spec.arity is not Arity.NONE:
+            return [*found, (spec.long, word[position:] or None)]
+        found.append((spec.long, None))
+    return found
+
+
+def _long(given: str, release: str) -> Spec:
+    """Return the option of a long name, or of the start of just one, as getopt_long does."""
+    known = table(release)
+    if given in known:
+        return known[given]
+    starts = [name for name in known if given and name.startswith(given)]
+    if len(starts) == 1:
+        return known[starts[0]]
+    if starts:
+        raise UsageError(f"--{given} is ambiguous for sbatch: --{', --'.join(sorted(starts))}")
+    near = difflib.get_close_matches(given, known, 1, 0.6)
+    hint = f"; do you mean --{near[0]}?" if near else ""
+    raise UsageError(f"sbatch {release} has no option --{given:.80}{hint}")
+
+
+def _words(text: str, line: int) -> list[str]:
+    """Split as sbatch does with a line of a script; shlex would treat ``#`` and ``\\`` otherwise."""
+    words: list[str] = []
+    word: str | None = None
+    quote = ""
+    letters = iter(text)
+    for letter in letters:
+        if letter == "\\":
+            word = (word or "") + next(letters, "")
+        elif quote:
+            quote, word = ("", word) if letter == quote else (quote, (word or "") + letter)
+        elif letter in "\"'":
+            quote, word = letter, word or ""
+        elif letter == "#":
+            break
+        elif not letter.isspace():
+            word = (word or "") + letter
+        elif word is not None:
+            words.append(word)
+            word = None
+    if quote:
+        raise UsageError(f"line {line} of the script: no closing {quote} in a #SBATCH line")
+    return words if word is None else [*words, word]
