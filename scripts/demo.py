@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 from supernode_slurm.data import data_dir
@@ -37,7 +38,14 @@ def show(title: str, *argv: str, quiet: bool = False) -> str:
     """Run a command as a user would, show it, and return what it printed."""
     if not quiet:
         print(f"\n== {title}\n$ {shlex.join(argv)}", flush=True)
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=WAIT_S,
+    )
     if done.returncode != 0:
         raise Differs(f"{argv[0]} ended with exit code {done.returncode}")
     if not quiet:
@@ -74,12 +82,12 @@ def one_supernode(client: CliClient, folder: Path) -> None:
     said = show("   submitted", "sn-submit", *words)
     job = JobId.parse(said.split()[3])
     live = wait(client, job, {"RUNNING"})
-    print(f"job {job}: {sorted(live.states)} on {live.nodes}")
+    print(f"job {job}: {', '.join(live.states)} on {live.nodes}")
     room = load(Path(os.environ["SN_INVENTORY"]))
-    homes = {room.name for room in room.supernodes if set(live.hosts) <= set(room.hosts)}
+    homes = {item.name for item in room.supernodes if set(live.hosts) <= set(item.hosts)}
     group = planned["plan"]["groups"][0]
     expect(f"{group['nodes']} nodes as planned", len(live.hosts) == group["nodes"])
-    expect(f"all in one supernode ({', '.join(homes)})", homes and homes < {"sn1", "sn2"})
+    expect(f"all in one supernode ({', '.join(homes)})", len(homes) == 1)
     client.cancel(job)
 
 
@@ -91,20 +99,21 @@ def mixed_job(client: CliClient, folder: Path) -> None:
         f"--output={output}", "--time=10",
         str(TEMPLATES / "pytorch-loop.sh"), str(TEMPLATES / "uneven_numpy.py"),
     ]  # fmt: skip
-    show("2. Llama-3-8B over 8 H100 and 8 A100", "sn-submit", "--dry-run", *words)
+    show("2. Llama-3-8B over 8 H100 and 8 A100: the plan", "sn", "plan", *words[:6], "-n", "3")
     planned = json.loads(show("", "sn-submit", "--dry-run", "--json", *words, quiet=True))["plan"]
     said = show("   submitted", "sn-submit", *words)
     job = JobId.parse(said.split()[3])
     live = wait(client, job, {"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
     text = output.read_text() if output.exists() else "no output\n"
-    print(f"job {job}: {sorted(live.states)} on {live.nodes}\n{text}", end="")
+    lines = sorted(text.splitlines(), key=lambda line: (not line.startswith("rank"), line))
+    print("\n".join([f"job {job}: {', '.join(live.states)} on {live.nodes}", *lines]))
     expect("the job ended well", "COMPLETED" in live.states)
     ranks = re.findall(r"rank +(\d+) of \d+ on (\S+): (\S+), (.*), samples (\d+)\.\.(\d+)", text)
     kinds = Counter(rank[2] for rank in ranks)
     wanted = {g["accelerator"]: g["nodes"] * g["devices_per_node"] for g in planned["groups"]}
     expect(f"every rank runs on its kind of card: {wanted}", kinds == wanted)
     expect("every rank has its vendor's variable", all("VISIBLE_DEVICES=0" in r[3] for r in ranks))
-    samples = Counter()
+    samples: Counter[str] = Counter()
     for rank in ranks:
         samples[rank[2]] += int(rank[5]) - int(rank[4]) + 1
     shares = {
@@ -112,20 +121,22 @@ def mixed_job(client: CliClient, folder: Path) -> None:
         for line in planned["pipelines"]
     }
     expect(f"the shares are the planned ones: {shares}", samples == shares)
-    expect("the parameters are those of one process", "steps: largest" in text and ": the same" in text)
+    expect("the parameters are those of one process", ": the same" in text)
 
 
 def across_vendors(_client: CliClient, _folder: Path) -> None:
     """Step 3: H100 and Ascend, the vendor boundary between two pipeline stages."""
     words = ("--model", "llama-3-70b", "--cards", "h100:64,ascend910c:32")
-    show("3. Llama-3-70B across H100 and Ascend: the plan (not run)", "sn", "plan", *words, "-n", "3")
+    show(
+        "3. Llama-3-70B across H100 and Ascend: the plan (not run)", "sn", "plan", *words, "-n", "3"
+    )
     show("   for FlagScale", "sn", "plan", *words, "--emit", "flagscale")
     plan = json.loads(show("", "sn", "plan", *words, "-n", "1", "--json", quiet=True))[0]["plan"]
     vendors = [
         plan["groups"][plan["pipelines"][0]["meshes"][stage["mesh"]]["group"]]["vendor"]
         for stage in plan["pipelines"][0]["stages"]
     ]
-    changes = sum(a != b for a, b in zip(vendors, vendors[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(vendors))
     expect("one boundary between the vendors, between stages", changes == 1)
 
 

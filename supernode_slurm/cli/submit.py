@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
 
         print(f"sn-submit, version {__version__}")
         return 0
-    given = line.own.get("inventory-file")
+    given = line.own.get("inventory")
     inventory = load(inventory_path(Path(given) if given else None))
     client = None if "dry-run" in line.own else CliClient(os.environ)
     prepared = prepare(line, os.environ, inventory, client)

@@ -30,8 +30,6 @@ def command(
     """
     import os
 
-    import os
-
     from ..inventory import load
     from ..slurmconf import find_release, generate
     from ..twin import Twin, TwinSpec, foreground, installed_release
@@ -44,4 +42,6 @@ def command(
     with Twin(TwinSpec(files=generated.files, live=live, site_conf=site)) as twin:
         for note in (*generated.notes, *map(str, twin.dropped), *twin.messages):
             tell("warning", note)
-        return foreground(argv, {**twin.environment(os.environ), "SN_INVENTORY": str(path.resolve())})
+        return foreground(
+            argv, {**twin.environment(os.environ), "SN_INVENTORY": str(path.resolve())}
+        )

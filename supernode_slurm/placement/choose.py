@@ -8,10 +8,9 @@ from itertools import product
 
 from ..catalogue import Model
 from ..errors import PlanError
-from ..frameworks import capabilities
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import Workload, plan_mixed, plan_uniform
+from ..planner import Capabilities, Workload, plan_mixed, plan_uniform
 from .slots import Slot, Wanted, device_types, find_slots
 from .view import View
 
@@ -22,11 +21,12 @@ class Ask:
 
     cards: tuple[tuple[str | None, int], ...]
     """(GRES type, devices) of each group; the type None leaves the kind open."""
+    able: Capabilities
+    """What the training framework can run."""
     model: Model | None = None
     sequence: int = 4096
     global_batch: int = 1024
     precision: str = "bf16"
-    framework: str | None = None
     partition: str | None = None
 
 
@@ -79,34 +79,24 @@ def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
 
 def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:
     offers = [slot.offer for slot in slots]
-    vendors = {slot.group.vendor for slot in slots}
-    framework = ask.framework or default_framework(len(slots), len(vendors))
     if len(slots) > 1:
         _common_fabric(inventory, slots)
     if ask.model is None:
         groups = tuple(slot.group for slot in slots)
-        plan = Plan("", ask.global_batch, ask.sequence, framework, groups)
+        plan = Plan("", ask.global_batch, ask.sequence, ask.able.name, groups)
         return [Choice(plan, slots)]
     workload = Workload(
         model=ask.model,
         sequence=ask.sequence,
         global_batch=ask.global_batch,
         precision=ask.precision,
-        framework=framework,
+        framework=ask.able.name,
     )
-    able = capabilities(framework)
     if len(offers) == 1:
-        plans = plan_uniform(workload, offers[0], able)
+        plans = plan_uniform(workload, offers[0], ask.able)
     else:
-        plans = plan_mixed(workload, offers, able)
+        plans = plan_mixed(workload, offers, ask.able)
     return [Choice(plan, _in_order(plan, slots)) for plan in plans]
-
-
-def default_framework(groups: int, vendors: int) -> str:
-    """Return the framework that can run such a job: several kinds need one that can mix."""
-    if groups == 1:
-        return "megatron"
-    return "torch" if vendors == 1 else "flagscale"
 
 
 def _in_order(plan: Plan, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:

@@ -31,7 +31,7 @@ def live_view(inventory: Inventory, nodes: Iterable[LiveNode]) -> View:
     known = {host for domain in inventory.domains for host in domain.hosts}
     live = {node.name: node for node in nodes}
     missing = sorted(known - live.keys())
-    notes = ()
+    notes: tuple[str, ...] = ()
     if missing:
         shown = ", ".join(missing[:4]) + (" ..." if len(missing) > 4 else "")
         notes = (f"{len(missing)} nodes of the inventory are unknown to Slurm ({shown})",)

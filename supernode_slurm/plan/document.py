@@ -29,7 +29,7 @@ def loads(text: str) -> Plan:
             raise ValueError("plan has version {!r}, expected 1".format(raw["version"]))
         return _plan(raw)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("not a plan: {}".format(error)) from error
+        raise ValueError(f"not a plan: {error}") from error
 
 
 def _plain(value: Any) -> Any:

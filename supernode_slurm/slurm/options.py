@@ -10,7 +10,7 @@ from ..errors import UsageError
 from .option_table import ALIASES, TABLES, VARIABLES, Arity, Spec
 
 HET_SEPARATOR = ":"
-NEWEST = max(TABLES)
+_ANY: Mapping[str, Spec] = {name: spec for known in TABLES.values() for name, spec in known.items()}
 
 _HET_LINES = ("hetjob", "packjob")
 _MARK = "#SBATCH"
@@ -38,7 +38,7 @@ class Split:
         return [*words, *guard, self.script, *self.arguments]
 
 
-def split(argv: Sequence[str], release: str) -> Split:
+def split(argv: Sequence[str], release: str | None = None) -> Split:
     """Take a command line apart; ``UsageError`` for an option that this release does not know."""
     components: list[tuple[str, ...]] = []
     current: list[str] = []
@@ -64,23 +64,25 @@ def split(argv: Sequence[str], release: str) -> Split:
     return Split(tuple(components), rest[0] if rest else None, tuple(rest[1:]))
 
 
-def takes_next(word: str, release: str = NEWEST) -> bool:
+def takes_next(word: str, release: str | None = None) -> bool:
     """Whether the word that follows this option of sbatch is its value.
 
-    Raises ``UsageError`` for an option that this release does not know.
+    Raises ``UsageError`` for an option that this release, or any of ours, does not know.
     """
     name, value = _options_of(word, release)[-1]
     return value is None and table(release)[name].arity is Arity.REQUIRED
 
 
-def values(words: Sequence[str], release: str = NEWEST) -> dict[str, str | None]:
+def values(words: Sequence[str], release: str | None = None) -> dict[str, str | None]:
     """Return what the options of one component set, by long name; the last one counts.
 
-    None stands for an option without a value.
+    None stands for an option without a value. Raises ``UsageError`` for what is none.
     """
     found: dict[str, str | None] = {}
     remaining = iter(words)
     for word in remaining:
+        if not _is_option(word) or word == "--":
+            raise UsageError(f"{word!r:.80} is not an option of sbatch")
         options = _options_of(word, release)
         if takes_next(word, release):
             options[-1] = (options[-1][0], next(remaining, ""))
@@ -118,8 +120,13 @@ def variable(name: str) -> str:
     return VARIABLES[name]
 
 
-def table(release: str) -> Mapping[str, Spec]:
-    """Return the options of a release; of one without a table, those of the newest before it."""
+def table(release: str | None) -> Mapping[str, Spec]:
+    """Return the options of a release, those of all releases for None.
+
+    One without a table of its own has those of the newest before it.
+    """
+    if release is None:
+        return _ANY
     older = [known for known in TABLES if known <= release]
     return TABLES[max(older, default=min(TABLES))]
 
@@ -128,7 +135,7 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def _options_of(word: str, release: str) -> list[tuple[str, str | None]]:
+def _options_of(word: str, release: str | None) -> list[tuple[str, str | None]]:
     """Return the options in a word by long name, with the values that stand in it."""
     if word.startswith("--"):
         given, equals, value = word[2:].partition("=")
@@ -140,7 +147,7 @@ def _options_of(word: str, release: str) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     for position, letter in enumerate(word[1:], 2):
         if letter not in letters:
-            raise UsageError(f"sbatch {release} has no option -{letter} (in {word!r:.80})")
+            raise UsageError(f"{_sbatch(release)} has no option -{letter} (in {word!r:.80})")
         spec = letters[letter]
         if spec.arity is not Arity.NONE:
             return [*found, (spec.long, word[position:] or None)]
@@ -148,7 +155,7 @@ def _options_of(word: str, release: str) -> list[tuple[str, str | None]]:
     return found
 
 
-def _long(given: str, release: str) -> Spec:
+def _long(given: str, release: str | None) -> Spec:
     """Return the option of a long name, or of the start of just one, as getopt_long does."""
     known = table(release)
     if given in known:
@@ -160,11 +167,15 @@ def _long(given: str, release: str) -> Spec:
         raise UsageError(f"--{given} is ambiguous for sbatch: --{', --'.join(sorted(starts))}")
     near = difflib.get_close_matches(given, known, 1, 0.6)
     hint = f"; do you mean --{near[0]}?" if near else ""
-    raise UsageError(f"sbatch {release} has no option --{given:.80}{hint}")
+    raise UsageError(f"{_sbatch(release)} has no option --{given:.80}{hint}")
+
+
+def _sbatch(release: str | None) -> str:
+    return f"sbatch {release}" if release else "sbatch"
 
 
 def _words(text: str, line: int) -> list[str]:
-    """Split as sbatch does with a line of a script; shlex would treat ``#`` and ``\\`` otherwise."""
+    """Split a line of a script as sbatch does; shlex treats ``#`` and backslashes otherwise."""
     words: list[str] = []
     word: str | None = None
     quote = ""

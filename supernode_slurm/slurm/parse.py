@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from .. import hostlist
 from ..errors import SlurmError
@@ -71,11 +72,7 @@ def job(text: str, asked: JobId) -> LiveJob:
     if len(records) == 1:
         return records[0]
     ordered = sorted(records, key=lambda item: item.id.offset or 0)
-    lead = ordered[0]
-    return LiveJob(
-        *(getattr(lead, name) for name in LiveJob.__dataclass_fields__ if name != "components"),
-        components=tuple(ordered),
-    )
+    return replace(ordered[0], components=tuple(ordered))
 
 
 def gres(text: str) -> tuple[Gres, ...]:

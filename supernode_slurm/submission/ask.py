@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..catalogue import UnknownName, find_accelerator, find_model
 from ..errors import UsageError
+from ..frameworks import capabilities
 from ..frameworks import names as framework_names
 from ..inventory import Inventory
 from ..inventory.build import nearest
@@ -55,14 +56,28 @@ def make_ask(inventory: Inventory, values: Mapping[str, str], partition: str | N
     if framework is not None and framework not in framework_names():
         hint = nearest(framework, framework_names())
         raise UsageError(f"--framework: no framework '{framework}'; {hint}")
+    cards = _cards(inventory, said["cards"])
     return Ask(
-        cards=_cards(inventory, said["cards"]),
+        cards=cards,
+        able=capabilities(framework or default_framework(inventory, [kind for kind, _ in cards])),
         model=model,
         sequence=_positive(said, "sequence", 4096),
         global_batch=_positive(said, "global-batch", 1024),
-        framework=framework,
         partition=partition or said.get("partition"),
     )
+
+
+def default_framework(inventory: Inventory, kinds: Sequence[str | None]) -> str:
+    """Return the framework that can run such a job: several kinds need one that can mix."""
+    if len(kinds) == 1:
+        return "megatron"
+    vendors = {
+        find_accelerator(devices.accelerator).vendor
+        for nodes in inventory.node_classes
+        for devices in nodes.devices
+        if devices.type in kinds
+    }
+    return "torch" if len(vendors) == 1 else "flagscale"
 
 
 def _positive(values: Mapping[str, str], name: str, default: int) -> int:

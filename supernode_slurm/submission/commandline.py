@@ -13,14 +13,21 @@ from .script import Script, sn_lines
 
 OWN = (
     *PLANNING,
-    Option("inventory-file", "FILE", "The inventory [default: $SN_INVENTORY, then /etc]."),
+    Option("inventory", "FILE", "The inventory [default: $SN_INVENTORY, then /etc]."),
     Option("dry-run", "", "Show what would be submitted; contact nobody."),
     Option("json", "", "Print the result as JSON."),
     Option("help", "", "Show this text."),
     Option("version", "", "Show the version."),
 )
 _OWN = {option.name: option for option in OWN}
+_WRAP = Option("wrap", "COMMAND", "sbatch's own: it becomes the script, which then holds the plan.")
 _PLANNING = {option.name for option in PLANNING}
+
+
+_OWN_HET = (
+    "makes a heterogeneous job by hand, which plain sbatch submits; sn-submit makes the "
+    "components itself: --cards h100:8,a100:8"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +35,17 @@ class CommandLine:
     """A command line, taken apart."""
 
     own: dict[str, str]
-    """Our options, by name; a flag holds an empty string."""
+    """Our options, by name; a flag holds an empty string. sbatch's ``wrap`` is among them."""
     sbatch: tuple[str, ...]
     """sbatch's options as written."""
     script: str | None
     arguments: tuple[str, ...]
     """What follows the script."""
+
+    @property
+    def given(self) -> dict[str, str | None]:
+        """Return what sbatch's options set, by long name."""
+        return sbatch.values(self.sbatch)
 
 
 @dataclass(slots=True)
@@ -50,7 +62,7 @@ class Settings:
             self.origins[name] = origin
 
 
-def parse(argv: Sequence[str], release: str) -> CommandLine:
+def parse(argv: Sequence[str]) -> CommandLine:
     """Take a command line apart; ours may stand anywhere left of the script.
 
     Raises ``UsageError`` for an option that neither we nor sbatch know.
@@ -64,23 +76,21 @@ def parse(argv: Sequence[str], release: str) -> CommandLine:
             rest += [word, *words]
             break
         name, equals, value = word[2:].partition("=")
-        if not word.startswith("--") or name not in _OWN:
-            rest.append(word)
-            if sbatch.takes_next(word, release) and words:
-                rest.append(words.pop(0))
+        option = {**_OWN, "wrap": _WRAP}.get(name) if word.startswith("--") else None
+        if option is not None:
+            own[name] = _own_value(option, value if equals else None, words)
             continue
-        own[name] = _own_value(name, value if equals else None, words)
-    parts = sbatch.split(rest, release)
+        rest.append(word)
+        if sbatch.takes_next(word) and words:
+            rest.append(words.pop(0))
+    parts = sbatch.split(rest)
     if len(parts.components) > 1:
-        raise UsageError(
-            "':' belongs to a heterogeneous job of your own making, which sbatch submits; "
-            "sn-submit makes the components itself: --cards h100:8,a100:8"
-        )
+        raise UsageError(f"':' {_OWN_HET}")
     return CommandLine(own, parts.components[0], parts.script, parts.arguments)
 
 
-def _own_value(name: str, value: str | None, words: list[str]) -> str:
-    option = _OWN[name]
+def _own_value(option: Option, value: str | None, words: list[str]) -> str:
+    name = option.name
     if not option.metavar:
         if value is not None:
             raise UsageError(f"--{name} takes no value, got {value!r:.80}")
@@ -132,6 +142,9 @@ def sbatch_settings(line: CommandLine, env: Mapping[str, str], script: Script) -
         found.add(name, value or "", "command line")
     for name, value in sbatch.environment(env).items():
         found.add(name, value or "", sbatch.variable(name))
-    for name, value in sbatch.values(sbatch.directives(script.text)).items():
+    words = sbatch.directives(script.text)
+    if sbatch.HET_SEPARATOR in words:
+        raise UsageError(f"{script.origin}: '#SBATCH hetjob' {_OWN_HET}")
+    for name, value in sbatch.values(words).items():
         found.add(name, value or "", f"#SBATCH in {script.origin}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import PlanError, UsageError
@@ -105,7 +106,7 @@ def _counted(slots: tuple[Slot, ...]) -> Request:
     return Request((options,), f"one job of {nodes} nodes: {parts}")
 
 
-def merge(request: Request, given: dict[str, str | None], origins: dict[str, str]) -> Request:
+def merge(request: Request, given: Mapping[str, str], origins: Mapping[str, str]) -> Request:
     """Return the request without what the user has set to the same value.
 
     Raises ``UsageError`` that shows both where the user set something else.
@@ -131,7 +132,7 @@ def merge(request: Request, given: dict[str, str | None], origins: dict[str, str
     return Request(tuple(components), request.why)
 
 
-def refuse_array(request: Request, given: dict[str, str | None]) -> None:
+def refuse_array(request: Request, given: Mapping[str, str]) -> None:
     """Raise ``PlanError`` where an array cannot be had."""
     if "array" in given and len(request.components) > 1:
         raise PlanError(

@@ -19,8 +19,12 @@ from .commandline import CommandLine, Settings, sbatch_settings, settings
 from .compose import Request, compose, merge, refuse_array
 from .script import Script, read_script, with_plan
 
-HIDES_ID = "quiet"
-"""The option of sbatch that would keep the job's id from us."""
+REFUSED = {
+    "quiet": "it would hide the job's id",
+    "test-only": "not supported yet: --dry-run shows the job, plain sbatch tests it",
+    "wait": "not supported yet: wait for the job's id that --parsable prints",
+}
+"""Options of sbatch that do not pass through, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,12 @@ def prepare(
     Raises ``PlanError`` if nothing fits, ``UsageError`` if the user's own options
     contradict the plan.
     """
-    script = read_script(line.script, line.given.get("wrap"))
+    script = read_script(line.script, line.own.get("wrap"))
     asked = settings(line, env, script)
     given = sbatch_settings(line, env, script)
-    if HIDES_ID in given.values:
-        raise UsageError(f"--{HIDES_ID} ({given.origins[HIDES_ID]}) would hide the job's id")
+    for name, reason in REFUSED.items():
+        if name in given.values:
+            raise UsageError(f"--{name} ({given.origins[name]}): {reason}")
     ask = make_ask(inventory, asked.values, given.values.get("partition"))
     view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
     choice = choose(inventory, ask, view)[0]

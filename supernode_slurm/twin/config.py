@@ -19,6 +19,7 @@ _PLUGIN = re.compile(r"^\s*TopologyPlugin\s*=\s*topology/(\w+)", re.IGNORECASE |
 _NODE = re.compile(r"^\s*NodeName=(\S+)", re.IGNORECASE)
 _STATE = re.compile(r"\sState=\S+", re.IGNORECASE)
 _DEVICE = re.compile(r"(?<=File=)/dev/(\S+)", re.IGNORECASE)
+_ENV_FLAGS = re.compile(r" Flags=\w+_gpu_env\b")
 _FILE_PLUGINS = frozenset({"tree", "block", "3d_torus", "torus3d", "ring"})
 
 _DEFAULTS = {
@@ -145,8 +146,15 @@ def cgroup_conf(release: str) -> str:
 
 
 def cloud_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files with every node a CLOUD node: Slurm allocates it without a slurmd."""
-    return _each_node_line(files, lambda line, _: _with_state(line, "CLOUD"))
+    """Return the files with every node a CLOUD node: Slurm allocates it without a slurmd.
+
+    slurmctld reads the gres.conf of cloud nodes as if all its lines were for one node, and
+    dies of two vendors' environment flags; only a slurmd uses them.
+    """
+    changed = _each_node_line(files, lambda line, _: _with_state(line, "CLOUD"))
+    if _GRES in files:
+        changed[_GRES] = _ENV_FLAGS.sub("", files[_GRES])
+    return changed
 
 
 def live_files(files: Mapping[str, str], layout: Layout) -> dict[str, str]:

@@ -16,6 +16,14 @@ from dataclasses import dataclass
 from ..slurm.run import run
 
 _PROBE_S = 10.0
+_UNRESOLVED = (
+    "this machine's own name {0} does not resolve: srun may hang for 10 s while slurmctld looks it"
+    " up; add '127.0.0.1 {0}' to /etc/hosts"
+)
+_OPEN = (
+    "slurmctld listens on all addresses, behind its own munge key: this machine's own name {0} is"
+    " no loopback address, and no namespace can be made to change that"
+)
 _RENAME = 'hostname localhost && exec "$@"'
 
 
@@ -33,17 +41,15 @@ class Listening:
 
 def find() -> Listening:
     """Return the tightest way to listen that this machine allows."""
-    address = _own_address()
+    name = socket.gethostname()
+    address = _address_of(name)
     if address and ipaddress.ip_address(address).is_loopback:
         return Listening(address, "NoCtldInAddrAny,NoInAddrAny")
+    remarks = [] if address else [_UNRESOLVED.format(name)]
     prefix = _renamed()
     if prefix and run([*prefix, "true"], timeout_s=_PROBE_S).returncode == 0:
-        return Listening("127.0.0.1", "NoCtldInAddrAny", prefix)
-    remark = (
-        "warning: this machine's name is no loopback address and no namespace can be made:"
-        " slurmctld listens on all addresses, behind its own munge key"
-    )
-    return Listening("127.0.0.1", "", (), (remark,))
+        return Listening("127.0.0.1", "NoCtldInAddrAny", prefix, tuple(remarks))
+    return Listening("127.0.0.1", "", (), (*remarks, _OPEN.format(name)))
 
 
 def own_namespace() -> tuple[str, ...]:
@@ -59,10 +65,10 @@ def _renamed() -> tuple[str, ...]:
     return (unshare, *own_namespace(), "--uts", "sh", "-c", _RENAME, "sh")
 
 
-def _own_address() -> str:
-    """Return the IPv4 address of the machine's own name, empty if it has none."""
+def _address_of(name: str) -> str:
+    """Return the IPv4 address of a machine's name, empty if it has none."""
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
-        return str(found[0][4][0])
+        found = socket.getaddrinfo(name, None, socket.AF_INET)
     except OSError:
         return ""
+    return str(found[0][4][0])

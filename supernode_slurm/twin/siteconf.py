@@ -6,19 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_ALLOWED = {
-    name.lower(): name
-    for name in (
-        "DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode EnforcePartLimits FirstJobId"
-        " JobRequeue KillWait Licenses MaxArraySize MaxJobCount MaxJobId MaxMemPerCPU"
-        " MaxMemPerNode MaxNodeCount MaxStepCount MaxTasksPerNode MinJobAge OverTimeLimit"
-        " PreemptExemptTime PreemptMode PreemptParameters PreemptType PriorityCalcPeriod"
-        " PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType"
-        " PriorityUsageResetPeriod PriorityWeightAge PriorityWeightJobSize"
-        " PriorityWeightPartition SchedulerParameters SchedulerTimeSlice SchedulerType"
-        " SelectType SelectTypeParameters TopologyParam"
-    ).split()
-}
+_NAMES = """
+    DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode EnforcePartLimits JobRequeue KillWait
+    Licenses MaxArraySize MaxJobCount MaxMemPerCPU MaxMemPerNode MaxNodeCount MaxStepCount
+    MaxTasksPerNode MinJobAge OverTimeLimit PreemptExemptTime PreemptMode PreemptParameters
+    PreemptType PriorityCalcPeriod PriorityDecayHalfLife PriorityFavorSmall PriorityFlags
+    PriorityMaxAge PriorityType PriorityUsageResetPeriod PriorityWeightAge PriorityWeightJobSize
+    PriorityWeightPartition SchedulerParameters SchedulerTimeSlice SchedulerType SelectType
+    SelectTypeParameters TopologyParam
+"""
+_ALLOWED = {name.lower(): name for name in _NAMES.split()}
 _FROM_INVENTORY = frozenset({"nodename", "nodeset", "partitionname", "grestypes", "topologyplugin"})
 _NEEDS_ACCOUNTING = re.compile(
     r"account|priorityweight(?:assoc|fairshare|qos|tres)|fairshare|jobcomp|.*tres\Z"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import ConfigError, Problem, SlurmError, SlurmTimeout, SupernodeError, Where
-from ..slurm import CliClient, parse
+from ..slurm import CliClient
 from ..slurm.run import run
 from . import config, home, live, loopback
 from .daemons import (
@@ -28,6 +28,7 @@ from .daemons import (
     spawn,
     unprivileged_user,
 )
+from .installed import installed_release
 from .log import judge
 from .siteconf import Dropped, SiteConf, read_site_conf
 
@@ -91,9 +92,13 @@ class Twin:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """Return what slurmctld has complained about so far, and what the twin could not do."""
-        said = self._controller.said() if self._controller else ""
-        return (*self._remarks, *judge(said))
+        """Return what slurmctld has complained about so far."""
+        return judge(self._controller.said()) if self._controller else ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return what this machine would not let the twin do."""
+        return self._remarks
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:
@@ -113,10 +118,9 @@ class Twin:
         return CliClient(self.environment(os.environ))
 
     def _start(self, stack: ExitStack) -> None:
+        self.release = installed_release()
         slurmctld = program("slurmctld", "slurmctld slurm-client")
         munged = program("munged", "munge")
-        # scontrol --version would first read a slurm.conf.
-        self.release = parse.release(run([slurmctld, "-V"], timeout_s=_UP_S).stdout)
         user = unprivileged_user()
         listening = loopback.find()
         self._remarks = listening.remarks
