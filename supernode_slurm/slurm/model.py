@@ -18,6 +18,7 @@ _UNUSABLE_WORDS = """
     UNKNOWN
 """
 _UNUSABLE = frozenset(_UNUSABLE_WORDS.split())
+_ASLEEP = frozenset({"POWERED_DOWN", "POWERING_UP"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,11 @@ class LiveNode:
     @property
     def is_usable(self) -> bool:
         """Whether a job could run here now or once others end: up, not drained or reserved."""
-        return bool(self.states & _USABLE_BASES) and not self.states & _UNUSABLE
+        against = self.states & _UNUSABLE
+        if self.states & _ASLEEP:
+            # A cloud node does not respond before it has booted; Slurm uses it all the same.
+            against -= {"NOT_RESPONDING"}
+        return bool(self.states & _USABLE_BASES) and not against
 
     @property
     def is_free(self) -> bool:

@@ -16,16 +16,16 @@ from .model import Gres, JobId, LiveJob, LiveNode, LivePartition
 
 _RELEASE = re.compile(r"slurm(?:-wlm)? ([0-9]{2}\.[0-9]{2})(?:\.|\b)")
 _SUBMITTED = re.compile(r"[0-9]+(?:;\S+)?")
+_Record = dict[str, str]
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z_]+)*)=")
-_JOB_NAME = re.compile(r" JobName=(.*?)(?= UserId=\S* GroupId=\S* MCS_label=)")
+_JOB_NAME = re.compile(
+    r" JobName=(?P<JobName>.*?)(?= (?:HetJobIdSet=\S+ )?UserId=\S* GroupId=\S* MCS_label=)"
+)
+_REASON = re.compile(r" Reason=(?P<Reason>.*? \[[^\s@\]]+@[0-9T:-]+\])(?=\s|\Z)")
 _NOTHING = frozenset({"", "(null)", "N/A", "None", "none", "Unknown"})
 _SCALE = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-_GRES = re.compile(
-    r"(?:gres[:/])?(?P<name>[A-Za-z0-9_.-]+)"
-    r"(?::(?P<type>[A-Za-z0-9_.-]*[A-Za-z_.-][A-Za-z0-9_.-]*|[0-9]+(?=[:=])))?"
-    r"(?::no_consume)?"
-    r"(?:[:=](?P<count>[0-9]+)(?P<unit>[KMG]?))?\Z"
-)
+_GRES_WORD = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_COUNT = re.compile(r"([0-9]+)([KMG]?)\Z")
 _FLAG_MARKS = re.compile(r"[*~#!%$@^+-]+\Z")
 _MARK_STATES = {
     "*": "NOT_RESPONDING",
@@ -52,7 +52,7 @@ def submitted(stdout: str) -> JobId | None:
 
 def nodes(text: str) -> tuple[LiveNode, ...]:
     """Return the nodes of ``scontrol -a -d -o show node``."""
-    return tuple(_node(record) for record in _records(text, "NodeName"))
+    return tuple(_node(record) for record in _records(text, "NodeName", _REASON))
 
 
 def partitions(text: str) -> tuple[LivePartition, ...]:
@@ -66,7 +66,7 @@ def job(text: str, asked: JobId) -> LiveJob:
     Several records are the components of a heterogeneous job, in order, or those
     of an array: the first one answers then, and carries them all.
     """
-    records = [_job(record, asked.cluster) for record in _records(text, "JobId")]
+    records = [_job(record, asked.cluster) for record in _records(text, "JobId", _JOB_NAME)]
     if not records:
         raise SlurmError(f"no job {asked} in the answer of scontrol: {text.strip()[:200]!r}")
     if len(records) == 1:
@@ -82,21 +82,14 @@ def gres(text: str) -> tuple[Gres, ...]:
     """
     if text in _NOTHING:
         return ()
-    plain = re.sub(r"\([^)]*\)", "", text)
-    items = []
-    for item in plain.split(","):
-        found = _GRES.match(item.strip())
-        if found is None:
-            raise SlurmError(f"cannot read GRES {item!r} in {text!r}")
-        count = int(found["count"] or 1) * _SCALE[found["unit"] or ""]
-        items.append(Gres(found["name"], found["type"] or "", count))
-    return tuple(items)
+    plain = re.sub(r"\([^)]*\)|:no_consume(?=[:,]|\Z)", "", text)
+    return tuple(_gres_item(item) for item in plain.split(","))
 
 
 def states(text: str) -> frozenset[str]:
     """Return the states of ``IDLE+CLOUD+POWERED_DOWN`` or ``DOWN*``."""
     found: set[str] = set()
-    for part in text.split("+"):
+    for part in re.split("[+,]", text):
         marks = _FLAG_MARKS.search(part)
         found.add(_FLAG_MARKS.sub("", part))
         found.update(
@@ -105,23 +98,34 @@ def states(text: str) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def _records(text: str, first: str) -> Iterator[dict[str, str]]:
+def _gres_item(text: str) -> Gres:
+    words = re.split("[:=]", re.sub(r"\Agres[:/]", "", text.strip()))
+    counted = _COUNT.match(words[-1]) if len(words) > 1 else None
+    name, *types = words[:-1] if counted else words
+    if len(types) > 1 or not all(map(_GRES_WORD.match, [name, *types])):
+        raise SlurmError(f"cannot read GRES {text!r}")
+    count = int(counted[1]) * _SCALE[counted[2]] if counted else 1
+    return Gres(name, "".join(types), count)
+
+
+def _records(text: str, first: str, free: re.Pattern[str] | None = None) -> Iterator[_Record]:
     for line in text.splitlines():
         if line.startswith(f"{first}="):
-            yield _fields(line)
+            yield _fields(line, free)
 
 
-def _fields(line: str) -> dict[str, str]:
+def _fields(line: str, free: re.Pattern[str] | None) -> _Record:
     """Return the pairs of a line; the first of equal keys counts.
 
-    A user may write ``x JobState=FAILED`` into a job's name or comment: the name is
-    cut out by what follows it, and comments come last.
+    A user may write ``x JobState=FAILED`` into a job's name or comment, an admin into
+    a node's reason: ``free`` cuts such a value out by what surrounds it, and comments
+    come after all that is read here.
     """
-    fields: dict[str, str] = {}
-    named = _JOB_NAME.search(line)
-    if named:
-        fields["JobName"] = named[1]
-        line = line[: named.start()] + line[named.end() :]
+    fields: _Record = {}
+    found = free.search(line) if free else None
+    if found:
+        fields.update(found.groupdict())
+        line = line[: found.start()] + line[found.end() :]
     keys = list(_KEY.finditer(line))
     for key, following in zip(keys, [*keys[1:], None], strict=True):
         end = following.start() if following else len(line)
@@ -129,7 +133,7 @@ def _fields(line: str) -> dict[str, str]:
     return fields
 
 
-def _node(record: dict[str, str]) -> LiveNode:
+def _node(record: _Record) -> LiveNode:
     return LiveNode(
         name=record["NodeName"],
         states=states(record.get("State", "")),
@@ -145,7 +149,7 @@ def _node(record: dict[str, str]) -> LiveNode:
     )
 
 
-def _partition(record: dict[str, str]) -> LivePartition:
+def _partition(record: _Record) -> LivePartition:
     nodes_text = _text(record.get("Nodes"))
     return LivePartition(
         name=record["PartitionName"],
@@ -161,12 +165,12 @@ def _partition(record: dict[str, str]) -> LivePartition:
     )
 
 
-def _job(record: dict[str, str], cluster: str) -> LiveJob:
+def _job(record: _Record, cluster: str) -> LiveJob:
     nodes_text = _text(record.get("NodeList"))
     return LiveJob(
         id=_job_id(record, cluster),
         name=record.get("JobName", ""),
-        states=frozenset({record.get("JobState", "UNKNOWN")}),
+        states=states(record.get("JobState", "")),
         reason=_text(record.get("Reason")),
         partition=_text(record.get("Partition")),
         nodes=nodes_text,
@@ -177,7 +181,7 @@ def _job(record: dict[str, str], cluster: str) -> LiveJob:
     )
 
 
-def _job_id(record: dict[str, str], cluster: str) -> JobId:
+def _job_id(record: _Record, cluster: str) -> JobId:
     if "HetJobId" in record:
         return JobId(int(record["HetJobId"]), int(record["HetJobOffset"]), cluster=cluster)
     if "ArrayJobId" in record:

@@ -34,8 +34,7 @@ def make_munge(home: Path, user: User) -> Path:
 def make_state(stack: ExitStack, home: Path, user: User) -> Path:
     """Make the directory of slurmctld's state, in memory where there is a place for it.
 
-    slurmctld syncs its state to the disk while clients wait: on a disk busy with
-    something else, for longer than their MessageTimeout of 10 s.
+    slurmctld syncs its state to the disk at start and stop, which a busy disk makes slow.
     """
     parent = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else home
     state = Path(tempfile.mkdtemp(prefix="sn-twin-state-", dir=parent))
