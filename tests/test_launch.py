@@ -156,6 +156,17 @@ def test_components_of_a_heterogeneous_job_are_joined() -> None:
     assert command[-3:] == ["--", "python3", "train.py"]
 
 
+def test_the_first_components_devices_are_not_handed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_address", lambda node: node)
+    env = environ(MIXED, CUDA_VISIBLE_DEVICES="0", SLURM_HET_SIZE="2")
+    env["SLURM_JOB_NODELIST_HET_GROUP_0"] = "h1-[02,05]"
+    env["SLURM_JOB_NODELIST_HET_GROUP_1"] = "a03"
+    command, handed_down = launch.prepare(env, ["true"], in_step=False)
+    assert command[0] == "srun"
+    assert "CUDA_VISIBLE_DEVICES" not in handed_down
+    assert json.loads(handed_down["SN_LAYOUT"])["world"] == 6
+
+
 def test_an_ordinary_job_passes_its_cpus_on() -> None:
     assert "--cpus-per-task=6" in launch.srun_command({"SLURM_CPUS_PER_TASK": "6"}, ["true"])
 

@@ -88,6 +88,11 @@ class Pool:
         """Return all hosts."""
         return tuple(host for nodes in self.nodes for host in nodes.hosts)
 
+    @property
+    def planning_nodes(self) -> int:
+        """Return the number of nodes: a pool has no spares."""
+        return len(self.hosts)
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:

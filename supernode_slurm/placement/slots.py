@@ -28,6 +28,8 @@ class Slot:
     partition: str
     devices: Devices
     cpus_per_device: int
+    planning_nodes: int
+    """Size of the planning block of each domain: its nodes less the spares."""
     offer: Offer
 
     @property
@@ -166,6 +168,7 @@ def _slot(
         partition=partition,
         devices=devices,
         cpus_per_device=max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1),
+        planning_nodes=domain.planning_nodes,
         offer=_offer(inventory, domain, group),
     )
 

@@ -61,7 +61,13 @@ def prepare(
     """Return the program to become, and its environment."""
     if not in_step:
         layout = json.dumps(make_layout(environ), separators=(",", ":"))
-        return srun_command(environ, arguments), {**environ, "SN_LAYOUT": layout}
+        handed_down = {**environ, "SN_LAYOUT": layout}
+        if environ.get("SLURM_HET_SIZE"):
+            # The batch script's list is that of the first component only.
+            for group in (read_plan(environ) or {}).get("groups", ()):
+                for name in group["visible_env"]:
+                    handed_down.pop(name, None)
+        return srun_command(environ, arguments), handed_down
     layout = json.loads(environ["SN_LAYOUT"]) if "SN_LAYOUT" in environ else make_layout(environ)
     return arguments, {**environ, **rank_environment(environ, layout)}
 

@@ -60,7 +60,7 @@ def _component(slot: Slot, block: bool) -> tuple[tuple[str, str], ...]:
     ]
     if slot.spans:
         options += _segment(slot) if block else []
-    elif not (block and len(slot.domains) > 1 and group.nodes <= slot.offer.domain_nodes):
+    elif not (block and len(slot.domains) > 1 and group.nodes <= slot.planning_nodes):
         options.append(("constraint", _one_of(slot.domains)))
     return tuple(options)
 
@@ -73,7 +73,7 @@ def _one_of(names: tuple[str, ...]) -> str:
 def _segment(slot: Slot) -> list[tuple[str, str]]:
     """Return the largest part of the job that must lie in one block."""
     nodes = slot.group.nodes
-    size = next(n for n in range(slot.offer.domain_nodes, 0, -1) if nodes % n == 0)
+    size = next(n for n in range(slot.planning_nodes, 0, -1) if nodes % n == 0)
     return [("segment", str(size))]
 
 

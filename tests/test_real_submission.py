@@ -1,0 +1,181 @@
+"""sn-submit and sn-launch on a real Slurm: placed as planned, run as promised."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supernode_slurm.data import data_dir
+from supernode_slurm.inventory import Inventory, load
+from supernode_slurm.runtime import launch
+from supernode_slurm.slurm import JobId, LiveJob
+from supernode_slurm.slurmconf import find_release, generate
+from supernode_slurm.submission import parse, prepare, submit
+from supernode_slurm.twin import Twin, TwinSpec, installed_release
+from tests.fake_slurm import FakeSlurm
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MIXED = Path(str(data_dir("topology_conf"))) / "inventories" / "mixed.yaml"
+
+pytestmark = pytest.mark.slurm
+
+
+def start(live: bool) -> Twin:
+    release = find_release(installed_release())
+    return Twin(TwinSpec(files=generate(load(MIXED), release).files, live=live))
+
+
+@pytest.fixture(scope="module")
+def room() -> Inventory:
+    return load(MIXED)
+
+
+@pytest.fixture(scope="module")
+def twin() -> Iterator[Twin]:
+    with start(live=False) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def live_twin() -> Iterator[Twin]:
+    with start(live=True) as found:
+        yield found
+
+
+def run_job(twin: Twin, room: Inventory, *words: str, until: set[str]) -> LiveJob:
+    """Submit a command line; return the job once it is in one of these states."""
+    client = twin.client()
+    job = submit(prepare(parse(list(words)), {}, room, client), client)
+    return await_job(twin, job, until)
+
+
+def await_job(twin: Twin, job: JobId, states: set[str]) -> LiveJob:
+    for _ in range(600):
+        found = twin.client().job(job)
+        if found.states & states:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"job {job} is {found.states}: {found.reason}")
+
+
+def test_the_fake_says_what_the_real_one_says(twin: Twin, room: Inventory) -> None:
+    fake = {node.name: node for node in FakeSlurm(room).nodes()}
+    real = {node.name: node for node in twin.client().nodes()}
+    assert fake.keys() == real.keys()
+    for name, node in real.items():
+        assert node.is_free
+        assert fake[name].is_free
+        assert (node.gres, node.cpus, node.memory_mib, set(node.features)) == (
+            fake[name].gres, fake[name].cpus, fake[name].memory_mib, set(fake[name].features),
+        )  # fmt: skip
+        assert set(node.partitions) == set(fake[name].partitions)
+    client = twin.client()
+    job = client.submit(["--wrap=true", "--hold"])
+    assert isinstance(job, JobId)
+    client.cancel(job)
+
+
+def test_jobs_are_placed_where_the_plan_says(twin: Twin, room: Inventory) -> None:
+    homes = [set(supernode.hosts) for supernode in room.supernodes[:2]]
+    taken: list[set[str]] = []
+    for _ in homes:
+        job = run_job(
+            twin, room, "--model", "llama-3-70b", "--cards", "h100:64", "--wrap", "true",
+            until={"CONFIGURING", "RUNNING"},
+        )  # fmt: skip
+        taken.append(set(job.hosts))
+    assert sorted(map(sorted, taken)) == sorted(map(sorted, homes))
+    with pytest.raises(AssertionError, match="PENDING"):
+        client = twin.client()
+        words = ["--model", "llama-3-70b", "--cards", "h100:64", "--wrap", "true"]
+        job_id = submit(prepare(parse(words), {}, room, client), client)
+        for _ in range(20):
+            found = client.job(job_id)
+            if "PENDING" not in found.states:
+                break
+            time.sleep(0.1)
+        raise AssertionError(" ".join(found.states))
+
+
+@pytest.mark.live
+def test_every_step_of_the_demonstration_holds(live_twin: Twin) -> None:
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "scripts" / "demo.py")],
+        env=job_environment(live_twin), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All three steps did what was planned" in done.stdout
+    assert done.stdout.count("ok: ") == 8
+
+
+@pytest.mark.live
+def test_two_vendors_run_in_one_heterogeneous_step(
+    live_twin: Twin, room: Inventory, tmp_path: Path
+) -> None:
+    output = shared(tmp_path) / "out"
+    show = "echo rank=$RANK of=$WORLD_SIZE node=$SLURMD_NODENAME group=$SN_GROUP"
+    show += " npu=$ASCEND_RT_VISIBLE_DEVICES gpu=$CUDA_VISIBLE_DEVICES"
+    job = run_job(
+        live_twin, room, "--cards", "h100:2,ascend910c:2", f"--output={output}",
+        "--wrap", f"{launcher()} sh -c '{show}'", until={"COMPLETED", "FAILED"},
+    )  # fmt: skip
+    text = output.read_text()
+    assert "COMPLETED" in job.states, text
+    found = sorted(re.findall(r"rank=(\d) of=6 node=(\S+) group=(\S+) npu=(\S*) gpu=(\S*)", text))
+    assert [(rank, group, npu, gpu) for rank, _, group, npu, gpu in found] == [
+        ("0", "h100", "", "0,1"),
+        ("1", "h100", "", "0,1"),
+        *((str(rank), "ascend910c", "0,1,2,3", "") for rank in range(2, 6)),
+    ]
+
+
+@pytest.mark.live
+def test_a_plain_srun_computes_the_same_ranks(
+    live_twin: Twin, room: Inventory, tmp_path: Path
+) -> None:
+    output = shared(tmp_path) / "out"
+    show = "sh -c 'echo rank=$RANK of=$WORLD_SIZE master=$MASTER_ADDR local=$LOCAL_RANK'"
+    once, each = f"{launcher()} {show}", f"srun {launcher()} {show}"
+    job = run_job(
+        live_twin, room, "--cards", "a100:16", f"--output={output}",
+        "--wrap", f"{once} | sort; echo ==; {each} | sort", until={"COMPLETED", "FAILED"},
+    )  # fmt: skip
+    text = output.read_text()
+    assert "COMPLETED" in job.states, text
+    first, second = text.split("==\n")
+    assert first == second
+    assert len(first.splitlines()) == 16
+
+
+@pytest.mark.live
+def test_a_failing_rank_fails_the_job(live_twin: Twin, room: Inventory, tmp_path: Path) -> None:
+    job = run_job(
+        live_twin, room, "--cards", "a100:8", f"--output={shared(tmp_path) / 'out'}",
+        "--wrap", f"{launcher()} sh -c 'test $RANK != 3 || exit 7'",
+        until={"COMPLETED", "FAILED"},
+    )  # fmt: skip
+    assert "FAILED" in job.states
+
+
+def launcher() -> str:
+    return f"{sys.executable} {launch.__file__}"
+
+
+def job_environment(twin: Twin) -> dict[str, str]:
+    """Return an environment in which the package's own commands are on PATH."""
+    env = twin.environment(os.environ)
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    return {**env, "SN_INVENTORY": str(MIXED)}
+
+
+def shared(folder: Path) -> Path:
+    """Return a folder in which a job may write."""
+    folder.chmod(0o755)
+    return folder

@@ -1,0 +1,290 @@
+"""sn-submit without Slurm: command lines, precedence, scripts, what sbatch is given."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supernode_slurm.cli import submit as cli
+from supernode_slurm.data import data_dir
+from supernode_slurm.errors import ConfigError, PlanError, SupernodeError, UsageError
+from supernode_slurm.inventory import Inventory, load
+from supernode_slurm.plan import loads
+from supernode_slurm.slurm import options as sbatch
+from supernode_slurm.slurm.option_table import TABLES
+from supernode_slurm.submission import OWN, Prepared, parse, prepare, submit
+from tests.fake_slurm import FakeSlurm
+
+INVENTORIES = Path(str(data_dir("topology_conf"))) / "inventories"
+SCRIPT = "#!/bin/bash\n#SBATCH --time=1:00:00\n\nsn-launch python3 train.py\n"
+
+
+@pytest.fixture
+def mixed() -> Inventory:
+    return load(INVENTORIES / "mixed.yaml")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "train.sh"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def prepared(words: str, inventory: Inventory, **env: str) -> Prepared:
+    return prepare(parse(shlex.split(words)), env, inventory, FakeSlurm(inventory))
+
+
+def options(job: Prepared) -> dict[str, str | None]:
+    return sbatch.values(job.options)
+
+
+def test_no_option_of_ours_is_one_of_sbatchs() -> None:
+    ours = {option.name for option in OWN} - {"help", "version"}
+    for table in TABLES.values():
+        assert not ours & set(table)
+        assert not any(name.startswith(option) for name in table for option in ours)
+
+
+def test_a_job_goes_to_one_supernode(mixed: Inventory, script: str) -> None:
+    job = prepared(f"--model llama-3-70b --cards h100:64 {script}", mixed)
+    assert options(job) == {
+        "partition": "train",
+        "nodes": "8",
+        "ntasks-per-node": "8",
+        "gres": "gpu:h100:8",
+        "cpus-per-task": "12",
+        "constraint": "[sn1|sn2]",
+    }
+    assert job.choice.plan.devices == 64
+
+
+def test_the_fuller_supernode_is_asked_first(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    slurm.change(["h1-01"], "ALLOCATED", cpus_allocated=96)
+    line = parse(["--model", "llama-3-8b", "--cards", "h100:32", script])
+    assert options(prepare(line, {}, mixed, slurm))["constraint"] == "[sn1|sn2]"
+    line = parse(["--model", "llama-3-70b", "--cards", "h100:64", script])
+    assert options(prepare(line, {}, mixed, slurm))["constraint"] == "[sn2|sn1]"
+    slurm.change(["h1-02", "h1-03"], "DOWN")
+    assert options(prepare(line, {}, mixed, slurm))["constraint"] == "sn2"
+
+
+def test_two_kinds_in_one_partition_are_one_ordinary_job(mixed: Inventory, script: str) -> None:
+    job = prepared(f"--model llama-3-8b --cards h100:8,a100:8 --global-batch 96 {script}", mixed)
+    assert options(job)["constraint"] == "[sn1*1&pool-a100*1]"
+    assert (options(job)["nodes"], options(job)["gres"]) == ("2", "gpu:8")
+    assert sum(pipeline.samples for pipeline in job.choice.plan.pipelines) == 96
+
+
+def test_two_vendors_are_a_heterogeneous_job(mixed: Inventory, script: str) -> None:
+    words = f"--model llama-3-70b --cards h100:64,ascend910c:32 --mem 10G {script}"
+    job = prepared(words, mixed)
+    parts = sbatch.split([*job.options, script]).components
+    assert len(parts) == 2
+    found = [sbatch.values(part) for part in parts]
+    assert [item["gres"] for item in found] == ["gpu:ascend910c:16", "gpu:h100:8"]
+    assert [item["partition"] for item in found] == ["ascend", "train"]
+    assert [item["mem"] for item in found] == ["10G", "10G"]
+    assert job.choice.plan.framework == "flagscale"
+    with pytest.raises(PlanError, match="takes no --array"):
+        prepared(words.replace("--mem 10G", "--array=1-2"), mixed)
+
+
+def test_a_block_topology_chooses_the_supernode_itself(script: str) -> None:
+    nvl72 = load(INVENTORIES / "nvl72.yaml")
+    assert "constraint" not in options(prepared(f"--model llama-3-70b --cards 64 {script}", nvl72))
+    wide = options(prepared(f"--model llama-3-70b --cards 128 {script}", nvl72))
+    assert (wide["nodes"], wide["segment"]) == ("32", "16")
+    whole = options(prepared(f"--model llama-3-8b --cards 72 {script}", nvl72))
+    assert (whole["nodes"], whole["constraint"]) == ("18", "[nvl1|nvl2|nvl3|nvl4]")
+
+
+def test_without_a_model_a_job_is_placed_and_told(mixed: Inventory, script: str) -> None:
+    job = prepared(f"--cards a100:16 {script}", mixed)
+    assert job.choice.plan.pipelines == ()
+    assert cli.summary(job) == "placed, not planned: no model was named"
+
+
+def test_the_plan_travels_before_the_first_command(mixed: Inventory, script: str) -> None:
+    job = prepared(f"--model llama-3-8b --cards h100:8 {script} a 'b c'", mixed)
+    lines = job.script.text.split("\n")
+    assert lines[:3] == SCRIPT.split("\n")[:3]
+    assert lines[5:] == SCRIPT.split("\n")[3:]
+    name, plan = shlex.split(lines[4])[1].split("=", 1)
+    assert name == "SN_PLAN"
+    assert loads(plan) == job.choice.plan
+    assert job.arguments == ("a", "b c")
+    assert sbatch.directives(job.script.text) == sbatch.directives(SCRIPT)
+
+
+def test_the_command_line_is_stronger_than_the_environment_than_the_script(
+    mixed: Inventory, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.sh"
+    path.write_text(
+        "#!/bin/sh\n#SN --model llama-3-70b --cards=h100:32\n#SN --sequence 2048\ntrue\n"
+    )
+    job = prepared(f"--cards h100:64 {path}", mixed, SN_MODEL="llama-3-8b", SN_PLAN="other")
+    plan = job.choice.plan
+    assert (plan.model, plan.devices, plan.sequence) == ("meta-llama/Meta-Llama-3-8B", 64, 2048)
+    assert job.origins.origins == {
+        "cards": "command line",
+        "model": "SN_MODEL",
+        "sequence": f"{path}:3:1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "reason"),
+    [
+        ("--cards 8", {}, "no batch script"),
+        ("{script}", {}, "--cards is missing"),
+        ("--cards eight {script}", {}, "expected a number like '64'"),
+        ("--cards h100:0 {script}", {}, "expected a number like '64'"),
+        ("--cards h1O0:8 {script}", {}, "no 'h1O0' at this site; did you mean 'h100'"),
+        ("--cards h100:8,h100:8 {script}", {}, "a kind stands twice"),
+        ("--cards 8 --model lama-3-70b {script}", {}, "--model: no model 'lama-3-70b'"),
+        ("--cards 8 --framework megatrn {script}", {}, "did you mean 'megatron'"),
+        ("--cards 8 --sequence 0 {script}", {}, "--sequence: expected a positive whole number"),
+        ("--cards", {}, "--cards needs a value"),
+        ("--cards 8 --dry-run=1 {script}", {}, "--dry-run takes no value"),
+        ("--cards 8 --nosuch {script}", {}, "no option --nosuch"),
+        ("--cards h100:64 -N4 {script}", {}, "--nodes=4 (command line) contradicts the plan's"),
+        ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x"}, "SBATCH_CONSTRAINT) and the plan"),
+        ("--cards h100:8 -Q {script}", {}, "--quiet (command line): it would hide"),
+        ("--cards 8 : -N1 {script}", {}, "makes a heterogeneous job by hand"),
+        ("--cards 8 --wrap true {script}", {}, "exclude each other"),
+    ],
+)  # fmt: skip
+def test_a_contradiction_shows_both_sides(
+    words: str, env: dict[str, str], reason: str, mixed: Inventory, script: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UsageError) as caught:
+        prepared(words.format(script=script), mixed, **env)
+    assert reason in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("sleep 1\n", "begins with #!"),
+        ("#!/bin/sh\r\ntrue\r\n", "DOS line ends"),
+        ("#!/bin/sh\n#SN --cards 8 --partition x\n", ":2:1: #SN takes planning options only"),
+        ("#!/bin/sh\n#SN --cards\n", "#SN: --cards needs a value"),
+        ("#!/bin/sh\n#SN --cards '8\n", "No closing quotation"),
+        ("#!/bin/sh\n#SN 8\n", "#SN takes planning options only, got '8'"),
+    ],
+)
+def test_a_broken_script_is_named(text: str, reason: str, mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "s.sh"
+    path.write_bytes(text.encode())
+    with pytest.raises(ConfigError) as caught:
+        prepared(str(path), mixed)
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_a_script_of_another_language_is_refused(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "s.py"
+    path.write_text("#!/usr/bin/env python3\nprint()\n")
+    with pytest.raises(UsageError, match="the plan travels in a shell script"):
+        prepared(f"--cards 8 {path}", mixed)
+
+
+def test_a_script_may_come_on_standard_input(
+    mixed: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SCRIPT.encode())))
+    assert "export SN_PLAN=" in prepared("--cards h100:8", mixed).script.text
+
+
+def test_wrap_becomes_the_script(mixed: Inventory) -> None:
+    job = prepared("--cards h100:8 --wrap 'sn-launch hostname'", mixed)
+    assert job.script.text.endswith("sn-launch hostname\n")
+    assert "wrap" not in options(job)
+
+
+def test_the_script_keeps_its_name_and_leaves_no_copy(mixed: Inventory, hostile_path: Path) -> None:
+    path = hostile_path / "train me.sh"
+    path.write_text(SCRIPT)
+    slurm = FakeSlurm(mixed)
+    job = prepare(parse(["--cards", "h100:8", str(path), "x y"]), {}, mixed, slurm)
+    assert str(submit(job, slurm)) == "1"
+    words = slurm.submitted[0]
+    assert words[-1] == "x y"
+    assert Path(words[-2]).name == "train me.sh"
+    assert not Path(words[-2]).exists()
+    assert slurm.scripts[0] == job.script.text
+
+
+@pytest.mark.parametrize(
+    ("cards", "reason"),
+    [
+        ("h100:1000", "no place for 1000 h100"),
+        ("h100:12", "12 is no multiple of 8 per node"),
+        ("a100:64", "8 nodes wanted, 4 usable"),
+    ],
+)
+def test_what_does_not_fit_says_why(cards: str, reason: str, mixed: Inventory, script: str) -> None:
+    with pytest.raises(PlanError, match=reason):
+        prepared(f"--cards {cards} {script}", mixed)
+    with pytest.raises(PlanError, match="needs"):
+        prepared(f"--model llama-3-70b --cards h100:8 {script}", mixed)
+
+
+def test_a_partition_of_the_users_is_kept(mixed: Inventory, script: str) -> None:
+    job = prepared(f"--cards a100:8 -p small {script}", mixed)
+    assert job.choice.slots[0].partition == "small"
+    assert options(job)["partition"] == "small"
+    with pytest.raises(PlanError, match="not in partition ascend"):
+        prepared(f"--cards a100:8 -p ascend {script}", mixed)
+
+
+def test_cards_become_devices(mixed: Inventory, script: str) -> None:
+    group = prepared(f"--cards ascend910c:8 {script}", mixed).choice.plan.groups[0]
+    assert (group.nodes, group.devices_per_node) == (1, 16)
+
+
+def test_a_dry_run_contacts_nobody(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("SN_INVENTORY", str(INVENTORIES / "mixed.yaml"))
+    assert (
+        cli.run(["--dry-run", "--json", "--model", "llama-3-8b", "--cards", "h100:8", script]) == 0
+    )
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["job"] is None
+    assert shown["argv"][0] == "sbatch"
+    assert "export SN_PLAN=" in shown["script"]
+    assert cli.run(["--dry-run", "--model", "llama-3-8b", "--cards", "h100:8", script]) == 0
+    text = capsys.readouterr().out
+    assert "asked      --cards h100:8 (command line)" in text
+    assert "predicted" in text
+
+
+words = st.lists(st.one_of(st.text(max_size=12), st.sampled_from(
+    ["--cards", "8", "--model", "-N", "2", ":", "--", "-", "--wrap", "--json", "x.sh", "-Jx"]
+)), max_size=8)  # fmt: skip
+
+
+@given(words)
+def test_any_command_line_is_read_or_refused(argv: list[str]) -> None:
+    try:
+        line = parse(argv)
+    except SupernodeError as error:
+        assert str(error)
+        return
+    kept = [*line.sbatch, *line.arguments, *([line.script] if line.script else [])]
+    assert all(word in argv for word in kept)
