@@ -26,7 +26,7 @@ BlockName=b1 Nodes=h1-[01-04]
 BlockName=b2 Nodes=h1-[05-08]
 BlockSizes=4,8
 """
-HOSTS = tuple(f"h1-{n:02d}" for n in range(1, 9)) + ("a001", "a002", "a003", "a004", "b1", "b2")
+HOSTS = (*(f"h1-{n:02d}" for n in range(1, 9)), "a001", "a002", "a003", "a004", "b1", "b2")
 
 
 def files(plugin: str = "tree", topology: str = TREE) -> dict[str, str]:

@@ -72,7 +72,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.table import Table
 
     listed = [[str(cell) for cell in row] for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, name in enumerate(columns):
         cells = [row[index] for row in listed]
         right = bool(cells) and all(cell[:1].isdigit() or cell in ("", "-") for cell in cells)

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..plan import Predicted
 from . import common
+from .guard import tell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..placement import Choice
 
 
@@ -39,6 +43,7 @@ def command(
     """
     from ..inventory import load
     from ..placement import choose, inventory_view
+    from ..planner import MEAN_ERROR
     from ..submission import make_ask
 
     inventory = load(common.inventory_path(inventory_path))
@@ -57,6 +62,12 @@ def command(
         )
     else:
         common.print_table(*_table(choices))
+        click.echo(f"layers of the first: {_layers(choices[0])}")
+        tell(
+            "note",
+            f"predicted; over published runs such step times are {MEAN_ERROR:.1%} off on average "
+            "(docs/accuracy.md)",
+        )
     return 0
 
 
@@ -73,17 +84,12 @@ def _where(choice: Choice) -> str:
 
 
 def _table(choices: list[Choice]) -> tuple[list[str], list[list[str]]]:
-    parts = list(dict.fromkeys(key for c in choices for key in _predicted(c).breakdown_s))
-    columns = ["where", "TP", "PP", "DP", "mbs", "recompute", "ZeRO", "samples", "layers"]
-    columns += ["step s", "MFU", "GiB", *(f"{part} s" for part in parts)]
+    columns = ["where", "TP", "PP", "DP", "mbs", "recompute", "ZeRO", "samples"]
+    columns += ["step s", "MFU", "GiB", "where the time goes"]
     rows = []
     for choice in choices:
         meshes = [mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes]
         found = _predicted(choice)
-        layers = " ".join(
-            ",".join(str(stage.layers) for stage in pipeline.stages)
-            for pipeline in choice.plan.pipelines
-        )
         rows.append(
             [
                 _where(choice),
@@ -92,19 +98,31 @@ def _table(choices: list[Choice]) -> tuple[list[str], list[list[str]]]:
                     for name in ("tp", "pp", "dp", "micro_batch", "recompute", "zero")
                 ),
                 _joined(pipeline.samples for pipeline in choice.plan.pipelines),
-                layers if len(layers) < 40 else f"{len(layers.split(','))} stages",
                 f"{found.step_time_s:.2f}",
-                f"{found.mfu * 100:.1f}%",
+                f"{found.mfu:.1%}",
                 _joined(f"{gib:.0f}" for gib in found.memory_gib),
-                *(f"{found.breakdown_s.get(part, 0):.2f}" for part in parts),
+                _time(found),
             ]
         )
     return columns, rows
 
 
-def _joined(values: object) -> str:
-    return "+".join(map(str, values))  # type: ignore[call-overload]
+def _time(found: Predicted) -> str:
+    """Return the parts of a step that take a hundredth of it or more, the largest first."""
+    parts = sorted(found.breakdown_s.items(), key=lambda item: -item[1])
+    shares = [(name, seconds / found.step_time_s) for name, seconds in parts if seconds > 0]
+    return ", ".join(f"{name} {part:.0%}" for name, part in shares if part >= 0.005)
 
 
-def _predicted(choice: Choice):  # type: ignore[no-untyped-def]
-    return choice.plan.predicted
+def _layers(choice: Choice) -> str:
+    """Return the layers of each stage of a plan, one group per pipeline."""
+    stages = [[stage.layers for stage in line.stages] for line in choice.plan.pipelines]
+    return " + ".join(",".join(map(str, layers)) for layers in stages)
+
+
+def _joined(values: Iterable[object]) -> str:
+    return "+".join(map(str, values))
+
+
+def _predicted(choice: Choice) -> Predicted:
+    return choice.plan.predicted or Predicted(0.0)

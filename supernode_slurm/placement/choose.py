@@ -72,8 +72,6 @@ def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
     if len(ask.cards) == 1 and ask.cards[0][0] is None:
         devices = ask.cards[0][1]
         return [(Wanted(kind, devices, ask.partition),) for kind in device_types(inventory)]
-    if any(kind is None for kind, _ in ask.cards):
-        raise PlanError("several groups of cards need their kinds: --cards h100:16,a100:8")
     return [tuple(Wanted(str(kind), n, ask.partition) for kind, n in ask.cards)]
 
 

@@ -99,8 +99,8 @@ TABLES: dict[str, dict[str, Spec]] = {
     "24.11": {
         **_COMMON,
         **_specs(
-            none="autocomplete stepmgr",
-            required="container-id extra segment tres-bind tres-per-task",
+            none="stepmgr",
+            required="autocomplete container-id extra segment tres-bind tres-per-task",
             optional="oom-kill-step resv-ports",
         ),
     },

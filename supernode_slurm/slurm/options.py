@@ -175,7 +175,10 @@ def _sbatch(release: str | None) -> str:
 
 
 def _words(text: str, line: int) -> list[str]:
-    """Split a line of a script as sbatch does; shlex treats ``#`` and backslashes otherwise."""
+    """Split a line of a script as sbatch does; shlex treats ``#`` and backslashes otherwise.
+
+    22.05 differs in one point: there a space ends the word even after a backslash.
+    """
     words: list[str] = []
     word: str | None = None
     quote = ""

@@ -106,6 +106,8 @@ def _cards(inventory: Inventory, text: str) -> tuple[tuple[str | None, int], ...
     kinds = [kind for kind, _ in found]
     if len(set(kinds)) < len(kinds):
         raise UsageError(f"--cards: a kind stands twice in {text!r:.80}")
+    if len(kinds) > 1 and None in kinds:
+        raise UsageError("--cards: several groups need their kinds, like h100:16,a100:8")
     return tuple(found)
 
 

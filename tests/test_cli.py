@@ -1,0 +1,195 @@
+"""The commands as a user meets them: results on stdout, messages on stderr, exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from supernode_slurm.cli import main as sn
+
+from supernode_slurm.cli.guard import guarded
+from supernode_slurm.data import data_dir
+from supernode_slurm.errors import CheckFound, ConfigError, PlanError, SupernodeError, UsageError
+from tests.test_inventory import SMALL
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MIXED = Path(str(data_dir("topology_conf"))) / "inventories" / "mixed.yaml"
+Run = subprocess.CompletedProcess[str]
+
+
+def run(*argv: str, program: str = "main", **env: str) -> Run:
+    code = f"from supernode_slurm.cli.{program} import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *argv], capture_output=True, text=True, timeout=60, check=False,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **env},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sn.COMMANDS)
+def test_each_command_says_what_the_table_says(name: str) -> None:
+    module = importlib.import_module(f"supernode_slurm.cli.{name}")
+    assert module.command.get_short_help_str(200) == sn.COMMANDS[name]
+    shown = CliRunner().invoke(module.command, ["--help"])
+    assert shown.exit_code == 0
+    for parameter in module.command.params:
+        assert isinstance(parameter, click.Argument) or parameter.help
+
+
+@pytest.mark.parametrize("name", [*sn.COMMANDS, "sn-submit"])
+def test_each_command_is_in_the_readme(name: str) -> None:
+    for file in ("README.md", "README.zh-CN.md"):
+        text = (REPOSITORY / file).read_text(encoding="utf-8")
+        assert (name if name == "sn-submit" else f"sn {name}") in text
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SupernodeError("x"), 1),
+        (UsageError("x"), 2),
+        (PlanError("x"), 3),
+        (ConfigError.one("f", "x"), 4),
+        (CheckFound("x"), 5),
+        (KeyboardInterrupt(), 130),
+        (click.UsageError("x"), 2),
+    ],
+)
+def test_errors_become_exit_codes(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise error
+
+    assert guarded(fail) == code
+    assert ("x" in capsys.readouterr().err) == (code != 130)
+
+
+def test_an_unknown_command_offers_the_nearest() -> None:
+    shown = run("chek")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "no command 'chek'; did you mean 'check'?" in shown.stderr
+
+
+def test_check_reports_and_its_exit_code_is_a_verdict(tmp_path: Path) -> None:
+    good = run("check", "-i", str(MIXED))
+    assert (good.returncode, good.stderr) == (0, "")
+    assert good.stdout == f"{MIXED}: 24 nodes, 0 findings\n"
+    path = tmp_path / "i.yaml"
+    path.write_text(SMALL.replace("kind: fat-tree", "kind: fat-tree\n    oversubscription: 3"))
+    unwise = run("check", "--json", "-i", str(path))
+    assert unwise.returncode == 5
+    assert json.loads(unwise.stdout)[0]["rule"] == "oversubscription"
+    path.write_text(SMALL.replace("cores: 48", "cors: 48"))
+    broken = run("check", "-i", str(path))
+    assert (broken.returncode, broken.stdout) == (4, "")
+    assert f"sn: error: {path}:11:" in broken.stderr
+    assert "did you mean 'cores'?" in broken.stderr
+    assert "Traceback" not in broken.stderr
+
+
+def test_an_absent_inventory_says_how_to_name_one(tmp_path: Path) -> None:
+    shown = run("check", SN_INVENTORY=str(tmp_path / "none.yaml"))
+    assert shown.returncode == 4
+    assert "name the inventory with -i FILE or SN_INVENTORY" in shown.stderr
+
+
+def test_generate_writes_checks_and_prints(tmp_path: Path) -> None:
+    target = str(tmp_path / "slurm")
+    words = ("generate", "-i", str(MIXED), "--release", "24.11")
+    assert len(run(*words, "-o", target).stdout.splitlines()) == 5
+    same = run(*words, "-o", target, "--check")
+    assert (same.returncode, same.stdout) == (0, "")
+    assert "sn: warning: supernodes of unequal size" in same.stderr
+    other = run("generate", "-i", str(MIXED), "--release", "22.05", "-o", target, "--check")
+    assert other.returncode == 5
+    assert "+# Written by 'sn generate' for cluster mixed and Slurm 22.05." in other.stdout
+    assert "NodeName=h1-[01-08]" in run(*words).stdout
+    assert set(json.loads(run(*words, "--json").stdout)) == {p.name for p in Path(target).iterdir()}
+    assert run("generate", "-i", str(MIXED), "--check").returncode == 2
+    assert "known releases" in run("generate", "-i", str(MIXED), "--release", "9.99").stderr
+
+
+@pytest.mark.parametrize("what", ["room", "accelerators", "models", "templates"])
+def test_show_lists_as_a_table_and_as_json(what: str) -> None:
+    words = ("show", what, "-i", str(MIXED))
+    rows = json.loads(run(*words, "--json").stdout)
+    table = run(*words)
+    assert table.returncode == 0
+    first = rows[0].get("name") or rows[0]["id"]
+    assert first in table.stdout
+    assert len(table.stdout.splitlines()) >= len(rows)
+
+
+def test_show_schema_is_a_json_schema() -> None:
+    assert json.loads(run("show", "schema").stdout)["properties"]["supernodes"]["type"] == "array"
+
+
+def test_plan_ranks_and_says_how_sure_it_is() -> None:
+    words = ("plan", "-i", str(MIXED), "--model", "llama-3-70b", "--cards", "64")
+    shown = run(*words)
+    assert shown.returncode == 0
+    assert "docs/accuracy.md" in shown.stderr
+    plans = json.loads(run(*words, "--json", "-n", "3").stdout)
+    times = [item["plan"]["predicted"]["step_time_s"] for item in plans]
+    assert len(plans) == 3
+    assert times == sorted(times)
+    for item in plans:
+        predicted = item["plan"]["predicted"]
+        assert sum(predicted["breakdown_s"].values()) == pytest.approx(predicted["step_time_s"])
+    assert "--tensor-model-parallel-size" in run(*words, "--emit", "megatron").stdout
+
+
+@pytest.mark.parametrize(
+    ("cards", "code", "reason"),
+    [
+        ("h100:8", 3, "needs"),
+        ("h100:7000", 3, "no place for 7000 h100"),
+        ("h101:8", 2, "did you mean 'h100'?"),
+        ("8,8", 2, "a kind stands twice"),
+        ("8,h100:8", 2, "several groups need their kinds"),
+        ("h100:64,a100:32", 3, "torch"),
+    ],
+)
+def test_plan_says_why_there_is_none(cards: str, code: int, reason: str) -> None:
+    shown = run("plan", "-i", str(MIXED), "--model", "llama-3-70b", "--cards", cards)
+    assert (shown.returncode, shown.stdout) == (code, "")
+    assert reason in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_sn_submit_explains_itself() -> None:
+    assert run("--help", program="submit").stdout.startswith("Usage: sn-submit")
+    assert run(program="submit").returncode == 2
+    assert "0.1.0" in run("--version", program="submit").stdout
+
+
+def test_without_slurm_the_message_says_what_is_missing(tmp_path: Path) -> None:
+    script = tmp_path / "s.sh"
+    script.write_text("#!/bin/sh\ntrue\n")
+    words = ("--inventory", str(MIXED), "--cards", "h100:8", str(script))
+    python = str(Path(sys.executable).parent)
+    shown = run(*words, program="submit", PATH=f"{python}:/nonexistent")
+    assert shown.returncode == 1
+    assert "scontrol: not found on PATH" in shown.stderr
+
+
+def test_a_closed_pipe_brings_no_traceback() -> None:
+    code = "from supernode_slurm.cli.main import main; main()"
+    words = [sys.executable, "-c", code, "show", "models", "--json"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        assert child.stderr.read() == ""
+        child.wait(30)

@@ -1,0 +1,220 @@
+"""The twin's files, what it takes over of a site, and how it judges a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import twin_samples
+
+from supernode_slurm.errors import ConfigError
+from supernode_slurm.twin import judge, read_site_conf
+from supernode_slurm.twin.config import (
+    Layout,
+    cgroup_conf,
+    check_files,
+    cloud_files,
+    device_names,
+    live_files,
+    node_names,
+    slurm_conf,
+)
+
+LAYOUT = Layout(
+    directory=Path("/d"),
+    state=Path("/s"),
+    user="slurm",
+    owner="root",
+    address="127.0.0.1",
+    port=21000,
+    communication="NoCtldInAddrAny",
+)
+
+
+def test_a_plain_twin_changes_nothing_but_the_state_of_nodes() -> None:
+    files = twin_samples.files()
+    changed = cloud_files(files)
+    assert changed == {
+        **files,
+        "supernode-nodes.conf": twin_samples.NODES.replace("State=UNKNOWN", "State=CLOUD"),
+    }
+
+
+def test_node_lines_without_a_state_get_one_and_defaults_are_left_alone() -> None:
+    text = "NodeName=DEFAULT CPUs=4\nnodename=n1 State=UNKNOWN Weight=2\nNodeName=n2\n"
+    changed = cloud_files({"a.conf": text})["a.conf"]
+    assert changed.splitlines() == [
+        "NodeName=DEFAULT CPUs=4",
+        "nodename=n1 Weight=2 State=CLOUD",
+        "NodeName=n2 State=CLOUD",
+    ]
+
+
+def test_a_live_twin_gives_each_node_a_port_here() -> None:
+    first, second = live_files(twin_samples.files(), LAYOUT)["supernode-nodes.conf"].splitlines()
+    here = "NodeHostname=localhost NodeAddr=127.0.0.1"
+    assert first.endswith(f" State=UNKNOWN {here} Port=[21002-21009]")
+    assert second.endswith(f" State=UNKNOWN {here} Port=[21010-21015]")
+    single = live_files({"n.conf": "NodeName=n1\n"}, LAYOUT)["n.conf"]
+    assert single == f"NodeName=n1 State=UNKNOWN {here} Port=21002\n"
+
+
+def test_a_live_twin_has_devices_of_its_own() -> None:
+    files = twin_samples.files()
+    assert "File=/d/dev/nvidia[0-7] " in live_files(files, LAYOUT)["gres.conf"]
+    assert "/dev/nvidia" not in live_files(files, LAYOUT)["gres.conf"].replace("/d/dev", "")
+    assert device_names(files) == tuple(f"nvidia{n}" for n in range(8))
+    assert node_names(files) == twin_samples.HOSTS
+
+
+def test_the_twins_own_parameters_win_over_the_sites() -> None:
+    site = (("SchedulerParameters", "bf_window=1"), ("SlurmctldPort", "1"))
+    lines = slurm_conf(LAYOUT, site, live=False).splitlines()
+    assert "SchedulerParameters=bf_window=1" in lines
+    assert "SlurmctldPort=21000" in lines
+    assert "SlurmUser=slurm" in lines
+    assert lines[-1] == "Include supernode.conf"
+    names = [line.split("=")[0] for line in lines]
+    assert len(names) == len(set(names))
+
+
+def test_live_and_plain_twins_differ_in_who_powers_nodes() -> None:
+    assert "SuspendProgram=/bin/true" in slurm_conf(LAYOUT, (), live=False)
+    assert "SuspendProgram" not in slurm_conf(LAYOUT, (), live=True)
+    assert "SlurmdParameters=config_overrides" in slurm_conf(LAYOUT, (), live=True)
+
+
+def test_cgroups_are_switched_off_as_each_release_can() -> None:
+    assert cgroup_conf("22.05") == "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+    assert cgroup_conf("24.11") == "CgroupPlugin=disabled\n"
+
+
+def test_a_missing_topology_is_found_before_slurmctld_waits_for_it() -> None:
+    files = twin_samples.files()
+    del files["topology.conf"]
+    with pytest.raises(ConfigError, match=r"supernode\.conf:2:1: topology/tree needs a topology"):
+        check_files(files)
+    check_files({**files, "topology.yaml": "[]"})
+    flat = {**files, "supernode.conf": files["supernode.conf"].replace("/tree", "/default")}
+    check_files(flat)
+
+
+def test_all_missing_files_are_named_at_once() -> None:
+    files = {"supernode.conf": "Include a.conf\nGresTypes=gpu\nInclude /etc/slurm/b.conf\n"}
+    with pytest.raises(ConfigError) as caught:
+        check_files(files)
+    assert str(caught.value).splitlines() == [
+        "supernode.conf:1:1: includes a.conf, which is not given",
+        "supernode.conf:3:1: includes /etc/slurm/b.conf, which is not given",
+    ]
+
+
+def test_a_configuration_without_its_main_file_or_with_paths_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"supernode\.conf: missing; generate the configuration"):
+        check_files({})
+    with pytest.raises(ConfigError, match=r"\.\./x: is not a plain file name"):
+        check_files({"supernode.conf": "", "../x": ""})
+
+
+SITE = """\
+# The site's
+SelectType=select/cons_tres SelectTypeParameters=CR_Core_Memory  # two on a line
+SchedulerParameters=bf_window=2880,\\
+bf_resolution=300
+schedulertype = sched/backfill
+Prolog=/etc/slurm/prolog.sh
+AccountingStorageType=accounting_storage/slurmdbd
+AuthType=auth/munge
+NodeName=n[1-4] CPUs=8 PreemptMode=OFF
+Include more.conf
+PriorityWeightFairshare=100
+PreemptType=preempt/qos
+JobSubmitPlugins=lua
+StateSaveLocation=/var/spool/slurmctld
+ParameterOfTheFuture=1
+"""
+
+
+def test_scheduling_parameters_are_kept() -> None:
+    assert read_site_conf(SITE).kept == (
+        ("SchedulerParameters", "bf_window=2880,bf_resolution=300"),
+        ("SchedulerType", "sched/backfill"),
+        ("SelectType", "select/cons_tres"),
+        ("SelectTypeParameters", "CR_Core_Memory"),
+    )
+
+
+def test_everything_else_is_dropped_with_line_and_reason() -> None:
+    dropped = {item.key: item for item in read_site_conf(SITE).dropped}
+    assert {key: item.line for key, item in dropped.items()} == {
+        "Prolog": 6,
+        "AccountingStorageType": 7,
+        "AuthType": 8,
+        "NodeName": 9,
+        "Include": 10,
+        "PriorityWeightFairshare": 11,
+        "PreemptType": 12,
+        "JobSubmitPlugins": 13,
+        "StateSaveLocation": 14,
+        "ParameterOfTheFuture": 15,
+    }
+    assert "runs no program" in dropped["Prolog"].reason
+    assert "needs accounting" in dropped["PriorityWeightFairshare"].reason
+    assert "needs accounting" in dropped["PreemptType"].reason
+    assert dropped["AuthType"].reason == "is the twin's own"
+    assert "inventory" in dropped["NodeName"].reason
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Prolog=/bin/x",
+        "HealthCheckProgram=/bin/x",
+        "ResumeProgram=/bin/x",
+        "SlurmctldPrimaryOnProg=/bin/x",
+        "PlugStackConfig=/etc/x",
+        "PluginDir=/tmp/x",
+        "CliFilterPlugins=lua",
+        "TaskProlog=/bin/x",
+        "UnkillableStepProgram=/bin/x",
+        "RebootProgram=/bin/x",
+        "MailProg=/bin/x",
+        'SelectType=a Prolog="/bin/x y"',
+        "SELECTTYPE=a\\\n prolog=/bin/x",
+        "JobCompLoc=/tmp/x",
+        "SrunProlog = /bin/x",
+    ],
+)
+def test_no_program_or_path_of_a_site_passes(line: str) -> None:
+    site = read_site_conf(line)
+    assert all("/" not in value for _, value in site.kept)
+    assert site.dropped
+
+
+def test_an_empty_or_odd_file_is_no_error() -> None:
+    assert read_site_conf("").kept == ()
+    assert [item.key for item in read_site_conf("garbage here\nKillWait=\n").dropped] == [
+        "garbage",
+        "KillWait",
+    ]
+
+
+def test_a_log_is_judged_by_levels_in_their_place() -> None:
+    text = (
+        "slurmctld: slurmctld version 22.05.8 started on cluster twin\n"
+        "slurmctld: error: Could not open node state file /s/node_state: No such file\n"
+        "slurmctld: error: NOTE: Trying backup state save file. Information may be lost!\n"
+        "slurmctld: error: WARNING: Invalid hostnames in switch configuration: n9\n"
+        "slurmctld: warning: Ignoring file-less GPU gpu:h100\n"
+        "slurmctld: WARNING: A line in gres.conf has 8 more configured than expected\n"
+        "slurmctld: debug:  no error: fatal: here\n"
+        "[2026-01-01T00:00:00.000] fatal: Switch (s1) has already been defined\n"
+        "slurmctld: error: slurm_receive_msg: Zero Bytes were transmitted or received\n"
+        "slurmctld: warning: Ignoring file-less GPU gpu:h100\n"
+    )
+    assert judge(text) == (
+        "error: WARNING: Invalid hostnames in switch configuration: n9",
+        "warning: Ignoring file-less GPU gpu:h100",
+        "WARNING: A line in gres.conf has 8 more configured than expected",
+        "fatal: Switch (s1) has already been defined",
+    )
