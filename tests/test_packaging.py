@@ -22,6 +22,8 @@ from supernode_slurm.data import data_dir
 
 def show(place, name):
     for entry in place.iterdir():
+        if entry.name == "__pycache__":  # made by pip when it installs
+            continue
         if entry.is_dir():
             show(entry, f"{{name}}/{{entry.name}}")
         else:
