@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import twin_samples
 
 from supernode_slurm.errors import SlurmError, SlurmNotFound, SlurmRejected
 from supernode_slurm.slurm import CliClient, Gres, JobId, SlurmClient
@@ -15,6 +14,7 @@ from supernode_slurm.slurm.client import query_environment, submission_environme
 from supernode_slurm.slurm.options import directives, environment, values
 from supernode_slurm.slurm.run import check
 from supernode_slurm.twin import Twin, TwinSpec
+from tests import twin_samples
 
 
 def client_with(tmp_path: Path, program: str, body: str, heard: list[str]) -> CliClient:
@@ -66,8 +66,20 @@ def test_a_job_of_another_cluster_is_cancelled_there(tmp_path: Path) -> None:
 
 
 def test_a_submission_loses_the_enclosing_job_and_keeps_the_users_defaults() -> None:
-    kept = {"SLURM_CONF": "a", "SLURM_CLUSTERS": "b", "SLURM_JWT": "c", "SBATCH_QOS": "d", "HOME": "/"}
-    lost = {"SLURM_JOB_ID": "1", "SLURMD_NODENAME": "2", "SRUN_DEBUG": "3", "PMIX_RANK": "4", "PMI_RANK": "5"}
+    kept = {
+        "SLURM_CONF": "a",
+        "SLURM_CLUSTERS": "b",
+        "SLURM_JWT": "c",
+        "SBATCH_QOS": "d",
+        "HOME": "/",
+    }
+    lost = {
+        "SLURM_JOB_ID": "1",
+        "SLURMD_NODENAME": "2",
+        "SRUN_DEBUG": "3",
+        "PMIX_RANK": "4",
+        "PMI_RANK": "5",
+    }
     assert submission_environment({**kept, **lost}) == kept
 
 
@@ -129,9 +141,9 @@ def test_a_heterogeneous_job_is_seen_with_its_components(twin: Twin) -> None:
 
 @pytest.mark.slurm
 def test_slurms_own_words_reach_the_user(twin: Twin) -> None:
-    with pytest.raises(SlurmRejected, match="(?i)invalid partition"):
+    with pytest.raises(SlurmRejected, match=r"(?i)invalid partition"):
         twin.client().submit(["-p", "nowhere"], script="#!/bin/sh\n")
-    with pytest.raises(SlurmRejected, match="(?i)invalid job id"):
+    with pytest.raises(SlurmRejected, match=r"(?i)invalid job id"):
         twin.client().job(JobId(4_000_000))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import twin_samples
 
 from supernode_slurm.errors import ConfigError
 from supernode_slurm.twin import judge, read_site_conf
@@ -19,6 +18,7 @@ from supernode_slurm.twin.config import (
     node_names,
     slurm_conf,
 )
+from tests import twin_samples
 
 LAYOUT = Layout(
     directory=Path("/d"),
@@ -31,12 +31,12 @@ LAYOUT = Layout(
 )
 
 
-def test_a_plain_twin_changes_nothing_but_the_state_of_nodes() -> None:
+def test_a_plain_twin_changes_the_state_of_nodes_and_drops_what_only_slurmd_reads() -> None:
     files = twin_samples.files()
-    changed = cloud_files(files)
-    assert changed == {
+    assert cloud_files(files) == {
         **files,
         "supernode-nodes.conf": twin_samples.NODES.replace("State=UNKNOWN", "State=CLOUD"),
+        "gres.conf": twin_samples.GRES.replace(" Flags=nvidia_gpu_env", ""),
     }
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+from ..errors import SlurmError
 from .daemons import User
 
 _MEMORY = Path("/dev/shm")
@@ -20,7 +22,23 @@ def make_home(stack: ExitStack, parent: Path | None, user: User) -> Path:
     if os.geteuid() == 0:
         os.chown(home, 0, user.gid)
         home.chmod(0o710)
+        _check_way(home, user)
     return home
+
+
+def _check_way(home: Path, user: User) -> None:
+    """Refuse a directory below one that the user of slurmctld may not enter."""
+    for directory in home.parents:
+        found = directory.stat()
+        if found.st_uid == user.uid:
+            needed = stat.S_IXUSR
+        else:
+            needed = stat.S_IXGRP if found.st_gid == user.gid else stat.S_IXOTH
+        if not found.st_mode & needed:
+            raise SlurmError(
+                f"{directory}: closed to {user.name}, who runs the twin's slurmctld;"
+                " set TMPDIR to a directory that all may enter"
+            )
 
 
 def make_munge(home: Path, user: User) -> Path:

@@ -11,14 +11,14 @@ _NAMES = """
     Licenses MaxArraySize MaxJobCount MaxMemPerCPU MaxMemPerNode MaxNodeCount MaxStepCount
     MaxTasksPerNode MinJobAge OverTimeLimit PreemptExemptTime PreemptMode PreemptParameters
     PreemptType PriorityCalcPeriod PriorityDecayHalfLife PriorityFavorSmall PriorityFlags
-    PriorityMaxAge PriorityType PriorityUsageResetPeriod PriorityWeightAge PriorityWeightJobSize
+    PriorityMaxAge PriorityType PriorityUsageResetPeriod PriorityWeightJobSize
     PriorityWeightPartition SchedulerParameters SchedulerTimeSlice SchedulerType SelectType
     SelectTypeParameters TopologyParam
 """
 _ALLOWED = {name.lower(): name for name in _NAMES.split()}
 _FROM_INVENTORY = frozenset({"nodename", "nodeset", "partitionname", "grestypes", "topologyplugin"})
 _NEEDS_ACCOUNTING = re.compile(
-    r"account|priorityweight(?:assoc|fairshare|qos|tres)|fairshare|jobcomp|.*tres\Z"
+    r"account|priorityweight(?:age|assoc|fairshare|qos|tres)|fairshare|jobcomp|.*tres\Z"
 )
 _PRIVATE = re.compile(
     r"(?:auth|cred|slurmctld|slurmd|slurmuser|statesave|cluster|communication|plugindir|pidfile)"
