@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from supernode_slurm.cli import main as sn
-
 from supernode_slurm.cli.guard import guarded
 from supernode_slurm.data import data_dir
 from supernode_slurm.errors import CheckFound, ConfigError, PlanError, SupernodeError, UsageError
@@ -168,8 +167,21 @@ def test_plan_says_why_there_is_none(cards: str, code: int, reason: str) -> None
 
 def test_sn_submit_explains_itself() -> None:
     assert run("--help", program="submit").stdout.startswith("Usage: sn-submit")
-    assert run(program="submit").returncode == 2
+    shown = run("--cards", "8", "-h", "x.sh", program="submit")
+    assert shown.stdout.startswith("Usage: sn-submit")
+    assert run(program="submit", SN_INVENTORY=str(MIXED)).returncode == 4
     assert "0.1.0" in run("--version", program="submit").stdout
+
+
+def test_help_of_sn_submit_loads_no_planner() -> None:
+    code = "import sys; from supernode_slurm.cli.submit import run; run(['--help']);"
+    code += (
+        "print([m for m in sys.modules if m.startswith(('numpy', 'yaml', 'supernode_slurm.pl'))])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    assert shown.stdout.splitlines()[-1] == "[]"
 
 
 def test_without_slurm_the_message_says_what_is_missing(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from supernode_slurm.inventory import Inventory, load
 from supernode_slurm.runtime import launch
 from supernode_slurm.slurm import JobId, LiveJob
 from supernode_slurm.slurmconf import find_release, generate
-from supernode_slurm.submission import parse, prepare, submit
+from supernode_slurm.submission.commandline import parse
+from supernode_slurm.submission.submit import prepare, submit
 from supernode_slurm.twin import Twin, TwinSpec, installed_release
 from tests.fake_slurm import FakeSlurm
 

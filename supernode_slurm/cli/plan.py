@@ -44,7 +44,7 @@ def command(
     from ..inventory import load
     from ..placement import choose, inventory_view
     from ..planner import MEAN_ERROR
-    from ..submission import make_ask
+    from ..submission.ask import make_ask
 
     inventory = load(common.inventory_path(inventory_path))
     ask = make_ask(inventory, {name: str(value) for name, value in asked.items() if value})

@@ -13,7 +13,7 @@ from .guard import guarded, tell
 
 if TYPE_CHECKING:
     from ..slurm import JobId
-    from ..submission import Prepared
+    from ..submission.submit import Prepared
 
 USAGE = "sn-submit [OPTIONS] [SBATCH OPTIONS] SCRIPT [ARGS...]"
 
@@ -25,20 +25,32 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(argv: list[str]) -> int:
-    """Submit what a command line asks for, or show it."""
-    from ..inventory import load
-    from ..slurm import CliClient
-    from ..submission import parse, prepare, submit
-    from .common import inventory_path
-
-    line = parse(argv)
-    if not argv or "help" in line.own:
+    """Answer a command line."""
+    if argv[:1] in (["-h"], ["--help"]):
         print(help_text())
-        return 0 if argv else 2
-    if "version" in line.own:
+        return 0
+    if not argv and sys.stdin.isatty():
+        print(help_text(), file=sys.stderr)
+        return 2
+    if argv[:1] in (["-V"], ["--version"]):
         from .. import __version__
 
         print(f"sn-submit, version {__version__}")
+        return 0
+    return submit_job(argv)
+
+
+def submit_job(argv: list[str]) -> int:
+    """Plan and place what a command line asks for; submit it unless it is a dry run."""
+    from ..inventory import load
+    from ..slurm import CliClient
+    from ..submission.commandline import parse
+    from ..submission.submit import prepare, submit
+    from .common import inventory_path
+
+    line = parse(argv)
+    if "help" in line.given:
+        print(help_text())
         return 0
     given = line.own.get("inventory")
     inventory = load(inventory_path(Path(given) if given else None))
@@ -60,7 +72,7 @@ def run(argv: list[str]) -> int:
 
 def help_text() -> str:
     """Return the text of ``--help``."""
-    from ..submission import OWN
+    from ..submission.options import OWN
 
     lines = [
         f"Usage: {USAGE}",

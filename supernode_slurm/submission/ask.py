@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..catalogue import UnknownName, find_accelerator, find_model
 from ..errors import UsageError
@@ -13,26 +12,6 @@ from ..frameworks import names as framework_names
 from ..inventory import Inventory
 from ..inventory.build import nearest
 from ..placement import Ask, device_types
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option of ours; none may ever equal one of sbatch's."""
-
-    name: str
-    metavar: str
-    """Empty for a flag."""
-    help: str
-
-
-PLANNING = (
-    Option("model", "NAME|FILE", "What is trained: a catalogue name, or a config.json."),
-    Option("cards", "N|KIND:N,...", "How many cards, or so many of each kind: h100:8,a100:8."),
-    Option("sequence", "TOKENS", "Length of a sequence [default: 4096]."),
-    Option("global-batch", "N", "Sequences per step [default: 1024]."),
-    Option("framework", "NAME", "megatron, torch, flagscale ... [default: by the cards]."),
-)
-"""What may stand on a ``#SN`` line and in SN_* variables."""
 
 _CARDS = re.compile(r"(?:([A-Za-z0-9_.\-]+):)?([0-9]{1,6})\Z")
 

@@ -8,22 +8,12 @@ from dataclasses import dataclass, field
 from ..errors import ConfigError, UsageError, Where
 from ..inventory.build import nearest
 from ..slurm import options as sbatch
-from .ask import PLANNING, Option
+from .options import OWN, PLANNING, Option
 from .script import Script, sn_lines
 
-OWN = (
-    *PLANNING,
-    Option("inventory", "FILE", "The inventory [default: $SN_INVENTORY, then /etc]."),
-    Option("dry-run", "", "Show what would be submitted; contact nobody."),
-    Option("json", "", "Print the result as JSON."),
-    Option("help", "", "Show this text."),
-    Option("version", "", "Show the version."),
-)
 _OWN = {option.name: option for option in OWN}
 _WRAP = Option("wrap", "COMMAND", "sbatch's own: it becomes the script, which then holds the plan.")
 _PLANNING = {option.name for option in PLANNING}
-
-
 _OWN_HET = (
     "makes a heterogeneous job by hand, which plain sbatch submits; sn-submit makes the "
     "components itself: --cards h100:8,a100:8"
