@@ -69,6 +69,14 @@ def test_a_missing_program_is_named() -> None:
         run(["sbatchh"], timeout_s=30)
 
 
+def test_a_program_that_may_not_be_run_is_told_so(tmp_path: Path) -> None:
+    program = tmp_path / "sbatch"
+    program.write_text("#!/nowhere/sh\n")
+    program.chmod(0o755)
+    with pytest.raises(SlurmNotFound, match="sbatch: cannot be run: No such file"):
+        run(["sbatch"], timeout_s=30, env={"PATH": str(tmp_path)})
+
+
 def test_a_missing_directory_is_not_taken_for_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError, match="nowhere"):
         run(["true"], timeout_s=30, cwd=tmp_path / "nowhere")

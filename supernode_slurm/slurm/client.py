@@ -13,6 +13,8 @@ from .model import JobId, LiveJob, LiveNode, LivePartition
 from .run import Result, check
 
 QUERY_TIMEOUT_S = 60.0
+RELEASE_TIMEOUT_S = 10.0
+"""Without a slurm.conf, scontrol waits for one for a minute before it tells its release."""
 SUBMIT_TIMEOUT_S = 120.0
 
 _OF_A_JOB = re.compile(r"(?:SLURM|SLURMD|SRUN|PMI)_|PMI")
@@ -57,7 +59,9 @@ class CliClient:
 
     def release(self) -> str:
         """Return the release of the client programs, like ``24.11``."""
-        return parse.release(self._query(["scontrol", "--version"]).stdout)
+        argv = ["scontrol", "--version"]
+        answer = check(argv, timeout_s=RELEASE_TIMEOUT_S, env=self._query_env)
+        return parse.release(answer.stdout)
 
     def submit(self, sbatch_arguments: Sequence[str], script: str | None = None) -> JobId:
         """Submit a batch job and return its id.

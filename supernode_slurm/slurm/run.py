@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -86,12 +87,13 @@ def _spawn(
             errors="replace",
             start_new_session=True,
         )
-    except FileNotFoundError:
-        raise SlurmNotFound(
-            f"{argv[0]}: not found on PATH; install Slurm's client programs"
-        ) from None
-    except PermissionError as error:
-        raise SlurmNotFound(f"{argv[0]}: {error.strerror}; may you run it?") from error
+    except (FileNotFoundError, PermissionError) as error:
+        # A directory on PATH that is closed to us makes a missing program look forbidden.
+        if shutil.which(argv[0], path=None if env is None else env.get("PATH")) is None:
+            raise SlurmNotFound(
+                f"{argv[0]}: not found on PATH; install Slurm's client programs"
+            ) from None
+        raise SlurmNotFound(f"{argv[0]}: cannot be run: {error.strerror}") from error
 
 
 def _kill_group(process: subprocess.Popen[str]) -> str:
