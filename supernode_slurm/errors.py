@@ -1,14 +1,14 @@
 """The errors that reach a user, and their exit codes.
 
-    SupernodeError              1   something failed
-    +-- UsageError              2   the command line contradicts itself
-    +-- PlanError               3   no plan, or no place for it
-    +-- ConfigError             4   inventory or configuration invalid (holds all problems)
-    +-- CheckFound              5   a check found something: drift, a lint error
-    +-- SlurmError              1   Slurm, or a program of it, failed
-        +-- SlurmNotFound           the program is not installed
-        +-- SlurmTimeout            it did not answer in time
-        +-- SlurmRejected           it answered no (keeps argv, stderr)
+SupernodeError              1   something failed
++-- UsageError              2   the command line contradicts itself
++-- PlanError               3   no plan, or no place for it
++-- ConfigError             4   inventory or configuration invalid (holds all problems)
++-- CheckFound              5   a check found something: drift, a lint error
++-- SlurmError              1   Slurm, or a program of it, failed
+    +-- SlurmNotFound           the program is not installed
+    +-- SlurmTimeout            it did not answer in time
+    +-- SlurmRejected           it answered no (keeps argv, stderr)
 """
 
 from __future__ import annotations

@@ -95,9 +95,7 @@ def _ranges(numbers: list[int], width: int) -> str:
             spans[-1] = (last[0], number)
         else:
             spans.append((number, number))
-    texts = [
-        f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in spans
-    ]
+    texts = [f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in spans]
     if len(spans) == 1 and spans[0][0] == spans[0][1]:
         return texts[0]
     return f"[{','.join(texts)}]"

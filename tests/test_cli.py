@@ -27,10 +27,14 @@ Run = subprocess.CompletedProcess[str]
 def run(*argv: str, program: str = "main", **env: str) -> Run:
     code = f"from supernode_slurm.cli.{program} import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *argv], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", code, *argv],
         stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **env},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", sn.COMMANDS)

@@ -151,19 +151,26 @@ def test_components_of_a_heterogeneous_job_are_joined() -> None:
         "SLURM_JOB_NODELIST_HET_GROUP_1": "a03",
     }
     assert launch.job_nodes(env) == ["h1-02", "h1-05", "a03"]
+    env["SLURM_CPUS_PER_TASK_HET_GROUP_1"] = "3"
     command = launch.srun_command(env, ["python3", "train.py"])
-    assert command[:3] == ["srun", "--kill-on-bad-exit=1", "--het-group=0,1"]
-    assert command[-3:] == ["--", "python3", "train.py"]
+    middle = command.index(":")
+    assert command[:3] == ["srun", "--het-group=0", "--kill-on-bad-exit=1"]
+    assert command[middle + 1 : middle + 4] == [
+        "--het-group=1", "--kill-on-bad-exit=1", "--cpus-per-task=3",
+    ]  # fmt: skip
+    assert command[-3:] == command[middle - 3 : middle] == ["--", "python3", "train.py"]
+    with pytest.raises(launch.LaunchError, match="a lone ':'"):
+        launch.srun_command(env, ["a", ":", "b"])
 
 
 def test_the_first_components_devices_are_not_handed_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_address", lambda node: node)
-    env = environ(MIXED, CUDA_VISIBLE_DEVICES="0", SLURM_HET_SIZE="2")
+    env = environ(MIXED, CUDA_VISIBLE_DEVICES="0", SLURM_HET_SIZE="2", SLURM_NTASKS="4")
     env["SLURM_JOB_NODELIST_HET_GROUP_0"] = "h1-[02,05]"
     env["SLURM_JOB_NODELIST_HET_GROUP_1"] = "a03"
     command, handed_down = launch.prepare(env, ["true"], in_step=False)
     assert command[0] == "srun"
-    assert "CUDA_VISIBLE_DEVICES" not in handed_down
+    assert not {"CUDA_VISIBLE_DEVICES", "SLURM_NTASKS"} & set(handed_down)
     assert json.loads(handed_down["SN_LAYOUT"])["world"] == 6
 
 

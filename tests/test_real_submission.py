@@ -117,24 +117,26 @@ def test_every_step_of_the_demonstration_holds(live_twin: Twin) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("cards", ["h100:2,ascend910c:2", "ascend910c:2,h100:2"])
 def test_two_vendors_run_in_one_heterogeneous_step(
-    live_twin: Twin, room: Inventory, tmp_path: Path
+    cards: str, live_twin: Twin, room: Inventory, tmp_path: Path
 ) -> None:
     output = shared(tmp_path) / "out"
     show = "echo rank=$RANK of=$WORLD_SIZE node=$SLURMD_NODENAME group=$SN_GROUP"
-    show += " npu=$ASCEND_RT_VISIBLE_DEVICES gpu=$CUDA_VISIBLE_DEVICES"
+    show += " npu=$ASCEND_RT_VISIBLE_DEVICES gpu=$CUDA_VISIBLE_DEVICES cpus=$SLURM_CPUS_PER_TASK"
     job = run_job(
-        live_twin, room, "--cards", "h100:2,ascend910c:2", f"--output={output}",
+        live_twin, room, "--cards", cards, f"--output={output}",
         "--wrap", f"{launcher()} sh -c '{show}'", until={"COMPLETED", "FAILED"},
     )  # fmt: skip
     text = output.read_text()
     assert "COMPLETED" in job.states, text
-    found = sorted(re.findall(r"rank=(\d) of=6 node=(\S+) group=(\S+) npu=(\S*) gpu=(\S*)", text))
-    assert [(rank, group, npu, gpu) for rank, _, group, npu, gpu in found] == [
-        ("0", "h100", "", "0,1"),
-        ("1", "h100", "", "0,1"),
-        *((str(rank), "ascend910c", "0,1,2,3", "") for rank in range(2, 6)),
-    ]
+    found = sorted(
+        re.findall(r"rank=(\d) of=6 node=\S+ group=(\S+) npu=(\S*) gpu=(\S*) cpus=(\d+)", text)
+    )
+    kinds = {"h100": 2 * [("h100", "", "0,1", "12")]}
+    kinds["ascend910c"] = 4 * [("ascend910c", "0,1,2,3", "", "12")]
+    order = [rank for part in cards.split(",") for rank in kinds[part.split(":")[0]]]
+    assert found == [(str(rank), *wanted) for rank, wanted in enumerate(order)]
 
 
 @pytest.mark.live

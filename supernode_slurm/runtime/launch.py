@@ -27,6 +27,17 @@ Layout = Any
 
 RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?\Z")
 
+FIRST_COMPONENTS = (
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_NNODES",
+)
+"""What the batch script of a heterogeneous job knows of its first component, and srun would
+take for every one: 24.11 then starts the first one's number of tasks in each, or refuses."""
+
 
 class LaunchError(Exception):
     """What keeps the job from starting, for the user."""
@@ -63,10 +74,10 @@ def prepare(
         layout = json.dumps(make_layout(environ), separators=(",", ":"))
         handed_down = {**environ, "SN_LAYOUT": layout}
         if environ.get("SLURM_HET_SIZE"):
-            # The batch script's list is that of the first component only.
-            for group in (read_plan(environ) or {}).get("groups", ()):
-                for name in group["visible_env"]:
-                    handed_down.pop(name, None)
+            groups = (read_plan(environ) or {}).get("groups", ())
+            lists = [name for group in groups for name in group["visible_env"]]
+            for name in (*FIRST_COMPONENTS, *lists):
+                handed_down.pop(name, None)
         return srun_command(environ, arguments), handed_down
     layout = json.loads(environ["SN_LAYOUT"]) if "SN_LAYOUT" in environ else make_layout(environ)
     return arguments, {**environ, **rank_environment(environ, layout)}
@@ -74,14 +85,23 @@ def prepare(
 
 def srun_command(environ: Environ, command: list[str]) -> list[str]:
     """Return the one srun that starts every rank of the job, over all its components."""
-    argv = ["srun", "--kill-on-bad-exit=1"]
     size = int(environ.get("SLURM_HET_SIZE", "0") or 0)
-    if size > 1:
-        argv.append("--het-group=" + ",".join(map(str, range(size))))
-    elif environ.get("SLURM_CPUS_PER_TASK"):
-        # srun ignores the variable in 22.05 to 23.02.
-        argv.append("--cpus-per-task=" + environ["SLURM_CPUS_PER_TASK"])
-    return [*argv, sys.executable, os.path.abspath(__file__), "--rank", "--", *command]
+    rank = [sys.executable, os.path.abspath(__file__), "--rank", "--", *command]
+    if size < 2:
+        return ["srun", *_srun_options(environ.get("SLURM_CPUS_PER_TASK")), *rank]
+    if ":" in command:
+        raise LaunchError("in a heterogeneous job srun takes a lone ':' for its own: avoid it")
+    argv = ["srun"]
+    for index in range(size):
+        cpus = environ.get(f"SLURM_CPUS_PER_TASK_HET_GROUP_{index}")
+        argv += [":"] if index else []
+        argv += [f"--het-group={index}", *_srun_options(cpus), *rank]
+    return argv
+
+
+def _srun_options(cpus: str | None) -> list[str]:
+    # srun ignores SLURM_CPUS_PER_TASK in 22.05 to 23.02.
+    return ["--kill-on-bad-exit=1"] + ([f"--cpus-per-task={cpus}"] if cpus else [])
 
 
 def read_plan(environ: Environ) -> dict[str, Any] | None:
