@@ -14,7 +14,7 @@ from supernode_slurm.catalogue import (
     models,
     platform,
 )
-from supernode_slurm.catalogue.models import FAMILIES, count_params
+from supernode_slurm.catalogue.model import FAMILIES, count_params
 from supernode_slurm.catalogue.names import fold, packaged
 from supernode_slurm.errors import ConfigError, PlanError
 

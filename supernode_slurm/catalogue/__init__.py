@@ -8,7 +8,8 @@ from .accelerators import (
     platform,
 )
 from .config import model_of_config
-from .models import Model, find_model, models
+from .model import Model
+from .models import find_model, models
 from .names import UnknownName
 
 __all__ = [

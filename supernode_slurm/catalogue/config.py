@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, PlanError, Problem, Where
-from .models import FAMILIES, MOE_FAMILIES, Model, count_params
+from .model import FAMILIES, MOE_FAMILIES, Model, count_params
 
 _MAX_BYTES = 1 << 20
 _MAX_DIMENSION = 1 << 24
