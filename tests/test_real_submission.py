@@ -114,6 +114,15 @@ def test_every_step_of_the_demonstration_holds(live_twin: Twin) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All three steps did what was planned" in done.stdout
     assert done.stdout.count("ok: ") == 8
+    shown = {plain(line) for line in (done.stdout + done.stderr).splitlines()}
+    for file in ("README.md", "README.zh-CN.md"):
+        text = (REPOSITORY / file).read_text(encoding="utf-8")
+        block = text.split("<!-- quickstart -->\n")[1].split("<!-- end -->")[0]
+        lines = [plain(line) for line in block.splitlines()]
+        assert len(lines) > 20
+        # What the machine, the release or the rounding of a sum may change is not compared.
+        varies = re.compile(r"\.\.\.|quickstart:|Slurm |sn: warning|All three|16 ranks|job \d")
+        assert [line for line in lines if line not in shown and not varies.match(line)] == []
 
 
 @pytest.mark.live
@@ -165,6 +174,12 @@ def test_a_failing_rank_fails_the_job(live_twin: Twin, room: Inventory, tmp_path
         until={"COMPLETED", "FAILED"},
     )  # fmt: skip
     assert "FAILED" in job.states
+
+
+def plain(line: str) -> str:
+    """Return a line without what differs from run to run: widths, paths of the machine."""
+    words = re.sub(r"\S*/(?=[\w.-]+\.(?:sh|py|out)\b)", "", line.replace("─", "-")).split()
+    return re.sub(r"--output=\S*", "--output", " ".join(words)) if words else ""
 
 
 def launcher() -> str:

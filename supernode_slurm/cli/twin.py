@@ -40,8 +40,11 @@ def command(
     generated = generate(inventory, release)
     site = slurm_conf.read_text(encoding="utf-8", errors="replace") if slurm_conf else None
     with Twin(TwinSpec(files=generated.files, live=live, site_conf=site)) as twin:
-        for note in (*generated.notes, *map(str, twin.dropped), *twin.messages):
+        before = twin.messages
+        for note in (*generated.notes, *map(str, twin.dropped), *twin.remarks, *before):
             tell("warning", note)
-        return foreground(
-            argv, {**twin.environment(os.environ), "SN_INVENTORY": str(path.resolve())}
-        )
+        env = {**twin.environment(os.environ), "SN_INVENTORY": str(path.resolve())}
+        code = foreground(argv, env)
+        for note in twin.messages[len(before) :]:
+            tell("warning", note)
+    return code
