@@ -209,6 +209,7 @@ def offer_of(raw: dict[str, Any], card: Accelerator) -> Offer:
         scale_up_gbs=raw.get("intra_bw_GBs_per_dir") or card.scale_up_gbs or 32,
         scale_up_latency_ns=500,
         network_gbs=network / 8 * per_node,
+        node_devices=per_node,
     )
 
 

@@ -36,6 +36,7 @@ def offer(name: str, nodes: int, per_node: int = 8, domain: int = 1) -> Offer:
         scale_up_gbs=card.scale_up_gbs or 32,
         scale_up_latency_ns=500,
         network_gbs=50.0 * per_node,
+        node_devices=per_node,
     )
 
 
@@ -295,6 +296,13 @@ def test_a_replica_group_shares_the_network_cards_of_its_node() -> None:
     one_each = predict(asked, given_, narrow).breakdown_s["dp"]
     # An eighth of the weights over an eighth of the bandwidth.
     assert one_each / all_dp == pytest.approx((3 / 4) / (31 / 32), rel=0.15)
+
+
+def test_part_of_a_node_gets_its_part_of_the_network() -> None:
+    # Four of the eight cards of two nodes: the other four drive the other half.
+    whole = offer("h100", 2)
+    part = replace(offer("h100", 2, 4), network_gbs=whole.network_gbs, node_devices=8)
+    assert part.nic_gbs == whole.nic_gbs == 50
 
 
 @given(number=st.integers(1, 5000))

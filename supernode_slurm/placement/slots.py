@@ -169,11 +169,13 @@ def _slot(
         devices=devices,
         cpus_per_device=max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1),
         planning_nodes=domain.planning_nodes,
-        offer=_offer(inventory, domain, group),
+        offer=_offer(inventory, domain, group, nodes.device_count),
     )
 
 
-def _offer(inventory: Inventory, domain: Supernode | Pool, group: DeviceGroup) -> Offer:
+def _offer(
+    inventory: Inventory, domain: Supernode | Pool, group: DeviceGroup, node_devices: int
+) -> Offer:
     accelerator = find_accelerator(group.accelerator)
     fabric = inventory.fabric_of(domain.hosts[0])
     network_gbs = fabric.node_gbs if fabric else 0.0
@@ -181,11 +183,25 @@ def _offer(inventory: Inventory, domain: Supernode | Pool, group: DeviceGroup) -
         link, domain_nodes = domain.interconnect, max(domain.planning_nodes, group.nodes)
         domain_nodes = min(domain_nodes, len(domain.hosts))
         return Offer(
-            group, accelerator, domain_nodes, link.bandwidth_gbs, link.latency_ns, network_gbs
+            group=group,
+            accelerator=accelerator,
+            domain_nodes=domain_nodes,
+            scale_up_gbs=link.bandwidth_gbs,
+            scale_up_latency_ns=link.latency_ns,
+            network_gbs=network_gbs,
+            node_devices=node_devices,
         )
     if accelerator.scale_up_gbs is None:
         raise PlanError(
             f"nobody has said how fast {accelerator.id} cards of one node reach each other: "
             f"declare '{domain.name}' as supernodes of one node with their interconnect"
         )
-    return Offer(group, accelerator, 1, accelerator.scale_up_gbs, NODE_LATENCY_NS, network_gbs)
+    return Offer(
+        group=group,
+        accelerator=accelerator,
+        domain_nodes=1,
+        scale_up_gbs=accelerator.scale_up_gbs,
+        scale_up_latency_ns=NODE_LATENCY_NS,
+        network_gbs=network_gbs,
+        node_devices=node_devices,
+    )

@@ -70,6 +70,8 @@ class Offer:
     scale_up_latency_ns: float
     network_gbs: float
     """Per node, one direction, after oversubscription."""
+    node_devices: int
+    """In one whole node, of which the job may take a part; they share its network."""
 
     @property
     def devices(self) -> int:
@@ -83,8 +85,8 @@ class Offer:
 
     @property
     def nic_gbs(self) -> float:
-        """Return the share of the network that one device has."""
-        return self.network_gbs / self.group.devices_per_node
+        """Return the share of the node's network that one device has, others in use or not."""
+        return self.network_gbs / self.node_devices
 
 
 @dataclass(frozen=True, slots=True)
