@@ -133,6 +133,7 @@ def test_the_vendors_variable_comes_from_the_step(
         ("a03,h1-[02,05],x1", "the plan does not know x1"),
         ("a03,h1-[0x]", "cannot read the host range '0x'"),
         ("", "not inside a Slurm job"),
+        ("a03,h1-[02", "cannot read the host list 'a03,h1-[02'"),
     ],
 )
 def test_what_the_job_got_is_compared_with_the_promise(
@@ -150,13 +151,13 @@ def test_components_of_a_heterogeneous_job_are_joined() -> None:
         "SLURM_JOB_NODELIST_HET_GROUP_0": "h1-[02,05]",
         "SLURM_JOB_NODELIST_HET_GROUP_1": "a03",
     }
-    assert launch.job_nodes(env) == ["h1-02", "h1-05", "a03"]
+    assert launch.job_components(env) == [{"h1-02": 0, "h1-05": 0}, {"a03": 0}]
     env["SLURM_CPUS_PER_TASK_HET_GROUP_1"] = "3"
     command = launch.srun_command(env, ["python3", "train.py"])
     middle = command.index(":")
-    assert command[:3] == ["srun", "--het-group=0", "--kill-on-bad-exit=1"]
-    assert command[middle + 1 : middle + 4] == [
-        "--het-group=1", "--kill-on-bad-exit=1", "--cpus-per-task=3",
+    assert command[:4] == ["srun", "--het-group=0", "--kill-on-bad-exit=1", "--export=ALL"]
+    assert command[middle + 1 : middle + 5] == [
+        "--het-group=1", "--kill-on-bad-exit=1", "--export=ALL", "--cpus-per-task=3",
     ]  # fmt: skip
     assert command[-3:] == command[middle - 3 : middle] == ["--", "python3", "train.py"]
     with pytest.raises(launch.LaunchError, match="a lone ':'"):
@@ -180,9 +181,10 @@ def test_an_ordinary_job_passes_its_cpus_on() -> None:
 
 def test_without_a_plan_ranks_are_placed_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_address", lambda node: node)
-    env = environ(None, SLURM_NTASKS="6", SLURMD_NODENAME="h1-02", SLURM_LOCALID="1")
+    env = environ(None, SLURM_TASKS_PER_NODE="3(x2),2", SLURMD_NODENAME="h1-05")
+    env["SLURM_LOCALID"] = "1"
     found = launch.rank_environment(env, launch.make_layout(env))
-    assert (found["RANK"], found["WORLD_SIZE"]) == ("3", "6")
+    assert (found["RANK"], found["WORLD_SIZE"]) == ("7", "8")
     assert "SN_SAMPLES" not in found
 
 
@@ -190,3 +192,56 @@ def test_without_a_plan_ranks_are_placed_only(monkeypatch: pytest.MonkeyPatch) -
 def test_a_broken_plan_is_an_error(plan: str) -> None:
     with pytest.raises(launch.LaunchError, match="SN_PLAN is not"):
         launch.read_plan({"SN_PLAN": plan})
+
+
+@pytest.mark.parametrize(
+    ("tasks", "reason"),
+    [
+        ("2,1,2", "wants 2 tasks on each h100 node, Slurm starts 1, 2"),
+        ("1(x3)", "Slurm starts 1"),
+        ("2(x2)", "3 nodes (a03,h1-[02,05]), but tasks for 2"),
+        ("2(y3)", "cannot read the tasks per node"),
+    ],
+)
+def test_missing_ranks_are_refused_before_they_hang(tasks: str, reason: str) -> None:
+    with pytest.raises(launch.LaunchError) as caught:
+        launch.make_layout(environ(MIXED, SLURM_TASKS_PER_NODE=tasks))
+    assert reason in str(caught.value)
+
+
+def test_two_groups_in_one_pool_are_told_apart_by_their_component(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(launch, "_address", lambda node: node)
+    x = [
+        DeviceGroup(kind, kind, "nvidia", ("CUDA_VISIBLE_DEVICES",), "gpu", "x[01-02]", 1, 2)
+        for kind in ("a100", "h100")
+    ]
+    env = environ(Plan("", 1, 1, "torch", tuple(x)), SLURM_HET_SIZE="2")
+    env["SLURM_JOB_NODELIST_HET_GROUP_0"] = "x02"
+    env["SLURM_JOB_NODELIST_HET_GROUP_1"] = "x01"
+    assert launch.make_layout(env)["nodes"] == {"x02": [0, 0, 2], "x01": [1, 2, 2]}
+
+
+def test_parts_of_a_spanning_group_keep_to_one_supernode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_address", lambda node: node)
+    domains = ("h1-[01-08]", "h2-[01-08]")
+    wide = DeviceGroup(
+        "h100", "h100-sxm", "nvidia", (), "gpu", ",".join(domains), 4, 2, domains, together=2
+    )
+    plan = Plan("", 1, 1, "torch", (wide,))
+    good = launch.make_layout(environ(plan, SLURM_JOB_NODELIST="h1-[03-04],h2-[01,07]"))
+    assert good["world"] == 8
+    with pytest.raises(launch.LaunchError, match="h1-04,h2-01 lie in several"):
+        launch.make_layout(environ(plan, SLURM_JOB_NODELIST="h1-[02-04],h2-01"))
+
+
+@pytest.mark.parametrize(
+    "broken", [{"SN_PLAN": '{"groups":[1]}'}, {"SLURM_HET_SIZE": "x"}, {"SN_LAYOUT": "{}"}]
+)
+def test_a_broken_environment_is_one_message(
+    broken: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.os, "environ", {**environ(MIXED), **broken})
+    assert launch.main(["--rank", "--", "true"]) == 3
+    assert "sn-launch: error: " in capsys.readouterr().err

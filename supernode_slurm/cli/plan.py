@@ -42,13 +42,16 @@ def command(
     predictions are from measured runs.
     """
     from ..inventory import load
-    from ..placement import choose, inventory_view
+    from ..placement import Room, choose, inventory_view
     from ..planner import MEAN_ERROR
+    from ..slurmconf import assumed_release, runs_block
     from ..submission.ask import make_ask
 
     inventory = load(common.inventory_path(inventory_path))
     ask = make_ask(inventory, {name: str(value) for name, value in asked.items() if value})
-    choices = choose(inventory, ask, inventory_view(inventory))[:top]
+    block = runs_block(inventory, assumed_release(inventory.release))
+    room = Room(inventory, inventory_view(inventory), block)
+    choices = choose(room, ask)[:top]
     if emit:
         click.echo(_emitted(emit, choices[0]), nl=False)
     elif as_json:
@@ -80,7 +83,7 @@ def _emitted(framework: str, choice: Choice) -> str:
 
 
 def _where(choice: Choice) -> str:
-    return " + ".join(("&" if s.spans else "|").join(s.domains) for s in choice.slots)
+    return " + ".join(("|" if s.span is None else "&").join(s.domains) for s in choice.slots)
 
 
 def _table(choices: list[Choice]) -> tuple[list[str], list[list[str]]]:

@@ -196,6 +196,13 @@ class Inventory:
                 return domain
         raise KeyError(name)
 
+    def partition(self, name: str) -> Partition:
+        """Return the partition of this name; ``KeyError`` if there is none."""
+        for partition in self.partitions:
+            if partition.name == name:
+                return partition
+        raise KeyError(name)
+
     def fabric_of(self, host: str) -> Fabric | None:
         """Return the scale-out network that reaches a host, None if none is declared."""
         return next((fabric for fabric in self.fabrics if host in fabric.hosts), None)

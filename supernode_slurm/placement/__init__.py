@@ -1,13 +1,16 @@
 """A plan and a cluster: which nodes."""
 
 from .choose import Ask, Choice, choose
-from .slots import Slot, device_types
+from .slots import Room, Slot, device_types
+from .span import Span
 from .view import View, inventory_view, live_view
 
 __all__ = [
     "Ask",
     "Choice",
+    "Room",
     "Slot",
+    "Span",
     "View",
     "choose",
     "device_types",

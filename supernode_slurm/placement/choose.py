@@ -11,8 +11,7 @@ from ..errors import PlanError
 from ..inventory import Inventory
 from ..plan import Plan
 from ..planner import Capabilities, Workload, plan_mixed, plan_uniform
-from .slots import Slot, Wanted, device_types, find_slots
-from .view import View
+from .slots import Room, Slot, Wanted, device_types, find_slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Choice:
     slots: tuple[Slot, ...]
 
 
-def choose(inventory: Inventory, ask: Ask, view: View) -> list[Choice]:
+def choose(room: Room, ask: Ask) -> list[Choice]:
     """Return plans with their slots, the fastest predicted first.
 
     Without a model the devices are placed and not planned. Raises ``PlanError`` with
@@ -46,15 +45,15 @@ def choose(inventory: Inventory, ask: Ask, view: View) -> list[Choice]:
     """
     choices: list[Choice] = []
     reasons: list[str] = []
-    for wanted in _kinds(inventory, ask):
+    for wanted in _kinds(room.inventory, ask):
         try:
-            parts = [find_slots(inventory, item, view) for item in wanted]
+            parts = [find_slots(room, item) for item in wanted]
         except PlanError as error:
             reasons.append(str(error))
             continue
         for slots in product(*parts):
             try:
-                choices += _plans(inventory, ask, slots)
+                choices += _plans(room.inventory, ask, slots)
             except PlanError as error:
                 where = " + ".join(slot.domains[0] for slot in slots)
                 reasons.append(f"{where}: {error}")
@@ -105,9 +104,9 @@ def _in_order(plan: Plan, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
 def _common_fabric(inventory: Inventory, slots: tuple[Slot, ...]) -> None:
     """Refuse a job over networks that do not meet."""
     fabrics = {}
-    for slot in slots:
-        fabric = inventory.fabric_of(inventory.domain(slot.domains[0]).hosts[0])
-        fabrics[slot.domains[0]] = fabric.name if fabric else "none"
+    for name in (name for slot in slots for name in slot.domains):
+        fabric = inventory.fabric_of(inventory.domain(name).hosts[0])
+        fabrics[name] = fabric.name if fabric else "none"
     if len(set(fabrics.values())) > 1 or "none" in fabrics.values():
         shown = ", ".join(f"{name} on {fabric}" for name, fabric in fabrics.items())
         raise PlanError(f"a job never spans networks that do not meet: {shown}")

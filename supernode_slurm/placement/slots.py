@@ -10,6 +10,7 @@ from ..errors import PlanError
 from ..inventory import Devices, Inventory, NodeClass, Pool, Supernode
 from ..plan import DeviceGroup
 from ..planner import Offer
+from .span import Span, span
 from .view import View
 
 NODE_LATENCY_NS = 1000.0
@@ -18,24 +19,13 @@ of a small NVLink or PCIe transfer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """Nodes that one group of a job could get."""
+class Room:
+    """What a job is placed in: the inventory, what of it can be used, and how Slurm sees it."""
 
-    domains: tuple[str, ...]
-    """Supernodes of one class, or one pool: alternatives, the best first."""
-    spans: bool
-    """The group takes several of the domains together, not one of them."""
-    partition: str
-    devices: Devices
-    cpus_per_device: int
-    planning_nodes: int
-    """Size of the planning block of each domain: its nodes less the spares."""
-    offer: Offer
-
-    @property
-    def group(self) -> DeviceGroup:
-        """Return the group of devices that the plan sees."""
-        return self.offer.group
+    inventory: Inventory
+    view: View
+    block: bool
+    """Slurm runs topology/block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,160 +38,183 @@ class Wanted:
     partition: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Nodes that one group of a job could get."""
+
+    domains: tuple[str, ...]
+    """Supernodes of one class, or one pool: alternatives, the best first; or all that it spans."""
+    span: Span | None
+    """How the group lies over several domains; None where it lies within one of them."""
+    partition: str
+    devices: Devices
+    alone: bool
+    """No other nodes of the partition have such devices."""
+    cpus_per_device: int
+    planning_nodes: int
+    """Size of the planning block of each domain: its nodes less the spares."""
+    offer: Offer
+
+    @property
+    def group(self) -> DeviceGroup:
+        """Return the group of devices that the plan sees."""
+        return self.offer.group
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A domain that has such devices, and the hosts that have enough of them."""
+
+    domain: Supernode | Pool
+    nodes: NodeClass
+    devices: Devices
+    hosts: tuple[str, ...]
+    per_node: int
+
+    def shape(self, inventory: Inventory) -> object:
+        """Return what must be equal for a job not to mind which of two domains it gets."""
+        if isinstance(self.domain, Pool):
+            return self.domain.name
+        fabric = inventory.fabric_of(self.hosts[0])
+        nodes = self.nodes
+        size = (nodes.sockets, nodes.cores, nodes.threads, nodes.memory_mib)
+        link = (self.domain.interconnect, len(self.hosts), self.domain.spares)
+        return (self.devices, size, link, fabric.name if fabric else "")
+
+
 def device_types(inventory: Inventory) -> list[str]:
     """Return the GRES types of the site, in the order written."""
     types = [item.type for nodes in inventory.node_classes for item in nodes.devices]
     return list(dict.fromkeys(types))
 
 
-def find_slots(inventory: Inventory, wanted: Wanted, view: View) -> list[Slot]:
+def find_slots(room: Room, wanted: Wanted) -> list[Slot]:
     """Return the slots that could hold these devices.
 
     Raises ``PlanError`` with the reason if there is none.
     """
-    holders = [
-        (domain, nodes, devices)
-        for domain in inventory.domains
-        for nodes in domain.nodes
-        for devices in nodes.devices
-        if devices.type == wanted.type
-    ]
+    holders = _holders(room.inventory, wanted)
     if not holders:
-        known = ", ".join(device_types(inventory))
+        known = ", ".join(device_types(room.inventory))
         raise PlanError(f"no device of type '{wanted.type}' at this site; it has {known}")
+    classes: dict[object, list[_Holder]] = {}
+    for holder in holders:
+        classes.setdefault(holder.shape(room.inventory), []).append(holder)
     found: list[Slot] = []
     reasons: list[str] = []
-    for alike in _classes(holders):
-        slot, reason = _class_slot(inventory, wanted, view, alike)
-        if slot is not None:
-            found.append(slot)
-        reasons.append(reason)
+    for alike in classes.values():
+        try:
+            found.append(_slot(room, wanted, alike, holders))
+        except PlanError as error:
+            names = ", ".join(holder.domain.name for holder in alike)
+            reasons.append(f"{names}: {error}")
     if not found:
         raise PlanError(f"no place for {wanted.devices} {wanted.type}: {'; '.join(reasons)}")
     return found
 
 
-Holder = tuple[Supernode | Pool, NodeClass, Devices]
+def _holders(inventory: Inventory, wanted: Wanted) -> list[_Holder]:
+    found = []
+    for domain in inventory.domains:
+        parts = [
+            (nodes, devices)
+            for nodes in domain.nodes
+            for devices in nodes.devices
+            if devices.type == wanted.type
+        ]
+        if not parts:
+            continue
+        nodes, devices = max(parts, key=lambda part: part[1].count)
+        per_node = min(wanted.devices, devices.count)
+        hosts = tuple(host for part, item in parts if item.count >= per_node for host in part.hosts)
+        found.append(_Holder(domain, nodes, devices, hosts, per_node))
+    return found
 
 
-def _classes(holders: list[Holder]) -> list[list[Holder]]:
-    """Return supernodes of one shape together, every pool alone."""
-    groups: dict[object, list[Holder]] = {}
-    for domain, nodes, devices in holders:
-        key: object = domain.name
-        if isinstance(domain, Supernode):
-            key = (domain.interconnect, len(domain.hosts), domain.spares, devices)
-        groups.setdefault(key, []).append((domain, nodes, devices))
-    return list(groups.values())
-
-
-def _class_slot(
-    inventory: Inventory, wanted: Wanted, view: View, alike: list[Holder]
-) -> tuple[Slot | None, str]:
-    """Return the slot of a class of domains, or why it has none."""
-    devices = alike[0][2]
-    names = ", ".join(domain.name for domain, _, _ in alike)
-    nodes, per_node = _shape(wanted.devices, devices.count)
-    if nodes == 0:
-        return None, f"{names}: {wanted.devices} is no multiple of {devices.count} per node"
-    partition, members = _partition(inventory, wanted.partition, [d.name for d, _, _ in alike])
-    alike = [holder for holder in alike if holder[0].name in members]
-    if partition is None:
-        where = f"partition {wanted.partition}" if wanted.partition else "any partition"
-        return None, f"{names}: not in {where}"
-    usable = {d.name: [h for h in n.hosts if h in view.usable] for d, n, _ in alike}
-    free = {d.name: sum(h in view.free for h in n.hosts) for d, n, _ in alike}
-    fitting = [holder for holder in alike if len(usable[holder[0].name]) >= nodes]
+def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder]) -> Slot:
+    """Return the slot of a class of domains; ``PlanError`` says why it has none."""
+    count, more = divmod(wanted.devices, alike[0].per_node)
+    if more:
+        raise PlanError(f"{wanted.devices} is no multiple of {alike[0].per_node} per node")
+    partition, members = _partition(room.inventory, wanted.partition, alike)
+    alike = [holder for holder in alike if holder.domain.name in members]
+    usable = {h.domain.name: len(room.view.usable.intersection(h.hosts)) for h in alike}
+    free = {h.domain.name: len(room.view.free.intersection(h.hosts)) for h in alike}
+    fitting = [holder for holder in alike if usable[holder.domain.name] >= count]
     # Best fit: the fewest free nodes that suffice now; those without room now come last.
-    fitting.sort(key=lambda h: (free[h[0].name] < nodes, free[h[0].name], h[0].name))
-    spans = not fitting and isinstance(alike[0][0], Supernode)
-    if spans and sum(map(len, usable.values())) >= nodes:
-        fitting = alike
+    fitting.sort(key=lambda h: (free[h.domain.name] < count, free[h.domain.name], h.domain.name))
+    over = None
+    if not fitting and isinstance(alike[0].domain, Supernode) and sum(usable.values()) >= count:
+        over = span(count, alike[0].domain.planning_nodes, usable, free)
+        chosen = set(usable) if room.block else set(over.counts)
+        fitting = sorted((h for h in alike if h.domain.name in chosen), key=lambda h: h.domain.name)
     if not fitting:
-        most = max(map(len, usable.values()), default=0)
-        return None, f"{names}: {nodes} nodes wanted, {most} usable"
-    return _slot(inventory, fitting, (nodes, per_node), (partition, spans)), ""
-
-
-def _shape(devices: int, per_node: int) -> tuple[int, int]:
-    """Return (nodes, devices per node), (0, 0) where whole nodes do not give the number."""
-    if devices <= per_node:
-        return 1, devices
-    return (devices // per_node, per_node) if devices % per_node == 0 else (0, 0)
+        raise PlanError(f"{count} nodes wanted, {max(usable.values(), default=0)} usable")
+    mine = {host for holder in fitting for host in holder.hosts}
+    held = set(room.inventory.partition(partition).hosts)
+    others = {host for holder in all_ for host in holder.hosts if host in held}
+    nodes = fitting[0].nodes
+    return Slot(
+        domains=tuple(holder.domain.name for holder in fitting),
+        span=over,
+        partition=partition,
+        devices=fitting[0].devices,
+        alone=others <= mine,
+        cpus_per_device=max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1),
+        planning_nodes=fitting[0].domain.planning_nodes,
+        offer=_offer(room.inventory, fitting, count, over),
+    )
 
 
 def _partition(
-    inventory: Inventory, asked: str | None, names: list[str]
-) -> tuple[str | None, set[str]]:
+    inventory: Inventory, asked: str | None, alike: list[_Holder]
+) -> tuple[str, set[str]]:
     """Return the partition that holds most of these domains, and which of them it holds."""
-    best: tuple[str | None, set[str]] = (None, set())
+    names = {holder.domain.name for holder in alike}
+    best: tuple[str, set[str]] = ("", set())
     for partition in inventory.partitions:
-        held = set(names) & set(partition.members)
-        if (asked is None or partition.name == asked) and len(held) > len(best[1]):
+        held = names & set(partition.members)
+        if asked in (None, partition.name) and len(held) > len(best[1]):
             best = (partition.name, held)
+    if not best[1]:
+        raise PlanError(f"not in {f'partition {asked}' if asked else 'any partition'}")
     return best
 
 
-def _slot(
-    inventory: Inventory,
-    holders: list[Holder],
-    shape: tuple[int, int],
-    place: tuple[str, bool],
-) -> Slot:
-    (domain, nodes, devices), (partition, spans) = holders[0], place
-    folded = tuple(hostlist.fold(part.hosts, sort=False) for _, part, _ in holders)
-    accelerator = find_accelerator(devices.accelerator)
+def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span | None) -> Offer:
+    holder = holders[0]
+    folded = tuple(hostlist.fold(item.hosts, sort=False) for item in holders)
+    accelerator = find_accelerator(holder.devices.accelerator)
     group = DeviceGroup(
-        name=devices.type,
+        name=holder.devices.type,
         accelerator=accelerator.id,
         vendor=accelerator.vendor,
         visible_env=platform(accelerator.vendor).visible_env,
-        gres=devices.gres,
+        gres=holder.devices.gres,
         hosts=",".join(folded),
-        nodes=shape[0],
-        devices_per_node=shape[1],
-        domains=() if spans or len(folded) == 1 else folded,
+        nodes=count,
+        devices_per_node=holder.per_node,
+        domains=folded if len(folded) > 1 else (),
+        together=over.together if over else 0,
     )
-    return Slot(
-        domains=tuple(holder[0].name for holder in holders),
-        spans=spans,
-        partition=partition,
-        devices=devices,
-        cpus_per_device=max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1),
-        planning_nodes=domain.planning_nodes,
-        offer=_offer(inventory, domain, group, nodes.device_count),
-    )
-
-
-def _offer(
-    inventory: Inventory, domain: Supernode | Pool, group: DeviceGroup, node_devices: int
-) -> Offer:
-    accelerator = find_accelerator(group.accelerator)
-    fabric = inventory.fabric_of(domain.hosts[0])
-    network_gbs = fabric.node_gbs if fabric else 0.0
+    fabric = inventory.fabric_of(holder.hosts[0])
+    domain = holder.domain
     if isinstance(domain, Supernode):
-        link, domain_nodes = domain.interconnect, max(domain.planning_nodes, group.nodes)
-        domain_nodes = min(domain_nodes, len(domain.hosts))
-        return Offer(
-            group=group,
-            accelerator=accelerator,
-            domain_nodes=domain_nodes,
-            scale_up_gbs=link.bandwidth_gbs,
-            scale_up_latency_ns=link.latency_ns,
-            network_gbs=network_gbs,
-            node_devices=node_devices,
-        )
-    if accelerator.scale_up_gbs is None:
+        domain_nodes = over.together if over else count
+        scale_up, latency = domain.interconnect.bandwidth_gbs, domain.interconnect.latency_ns
+    elif accelerator.scale_up_gbs is None:
         raise PlanError(
             f"nobody has said how fast {accelerator.id} cards of one node reach each other: "
-            f"declare '{domain.name}' as supernodes of one node with their interconnect"
+            "declare its nodes as supernodes of one node with their interconnect"
         )
+    else:
+        domain_nodes, scale_up, latency = 1, accelerator.scale_up_gbs, NODE_LATENCY_NS
     return Offer(
         group=group,
         accelerator=accelerator,
-        domain_nodes=1,
-        scale_up_gbs=accelerator.scale_up_gbs,
-        scale_up_latency_ns=NODE_LATENCY_NS,
-        network_gbs=network_gbs,
-        node_devices=node_devices,
+        domain_nodes=domain_nodes,
+        scale_up_gbs=scale_up,
+        scale_up_latency_ns=latency,
+        network_gbs=fabric.node_gbs if fabric else 0.0,
+        node_devices=holder.devices.count,
     )

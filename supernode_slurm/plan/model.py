@@ -38,7 +38,9 @@ class DeviceGroup:
     """How many nodes the group takes."""
     devices_per_node: int
     domains: tuple[str, ...] = ()
-    """Folded host lists: the group must lie within one of them. Empty: anywhere in hosts."""
+    """Folded host lists, one per supernode that the group may run on; empty for a single one."""
+    together: int = 0
+    """Nodes in a row, in the order of hosts, that must share one of the domains; 0 for all."""
 
     @property
     def devices(self) -> int:

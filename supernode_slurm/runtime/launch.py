@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if arguments else 2
     try:
         command, environ = prepare(dict(os.environ), arguments, in_step)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        print(f"sn-launch: error: the job's environment is broken: {error!r}", file=sys.stderr)
+        return 3
     except LaunchError as error:
         print(f"sn-launch: error: {error}", file=sys.stderr)
         return 3
@@ -101,7 +104,9 @@ def srun_command(environ: Environ, command: list[str]) -> list[str]:
 
 def _srun_options(cpus: str | None) -> list[str]:
     # srun ignores SLURM_CPUS_PER_TASK in 22.05 to 23.02.
-    return ["--kill-on-bad-exit=1"] + ([f"--cpus-per-task={cpus}"] if cpus else [])
+    # --export: sbatch's --export=NONE would keep the plan from the ranks.
+    options = ["--kill-on-bad-exit=1", "--export=ALL"]
+    return options + ([f"--cpus-per-task={cpus}"] if cpus else [])
 
 
 def read_plan(environ: Environ) -> dict[str, Any] | None:
@@ -124,27 +129,52 @@ def read_plan(environ: Environ) -> dict[str, Any] | None:
     return plan
 
 
-def job_nodes(environ: Environ) -> list[str]:
-    """Return the nodes of the job, all components of a heterogeneous one."""
+def job_components(environ: Environ) -> list[dict[str, int]]:
+    """Return the nodes of each component of the job with the tasks that Slurm gave them.
+
+    An ordinary job is one component. In a step of a heterogeneous job Slurm's own lists
+    cover all components.
+    """
     size = int(environ.get("SLURM_HET_SIZE", "0") or 0)
-    names = [f"SLURM_JOB_NODELIST_HET_GROUP_{index}" for index in range(size)]
-    lists = [environ[name] for name in names if environ.get(name)]
-    lists = lists or [environ.get("SLURM_JOB_NODELIST", "")]
-    nodes = [node for text in lists for node in expand(text)]
-    if not nodes:
+    ends = [f"_HET_GROUP_{index}" for index in range(size)]
+    found = [
+        _tasks(environ["SLURM_JOB_NODELIST" + end], environ.get("SLURM_TASKS_PER_NODE" + end, ""))
+        for end in ends
+        if environ.get("SLURM_JOB_NODELIST" + end)
+    ]
+    if len(found) == size > 0:
+        return found
+    whole = _tasks(environ.get("SLURM_JOB_NODELIST", ""), environ.get("SLURM_TASKS_PER_NODE", ""))
+    if not whole:
         raise LaunchError("not inside a Slurm job: SLURM_JOB_NODELIST is empty")
-    return list(dict.fromkeys(nodes))
+    return [whole]
+
+
+def _tasks(nodes: str, tasks: str) -> dict[str, int]:
+    """Return the tasks of each node from Slurm's two lists, ``n[1-3]`` and ``3(x2),2``.
+
+    Where Slurm does not say, 0.
+    """
+    counts: list[int] = []
+    for part in tasks.split(",") if tasks else []:
+        found = re.match(r"([0-9]+)(?:\(x([0-9]+)\))?\Z", part)
+        if found is None:
+            raise LaunchError(f"cannot read the tasks per node {tasks!r}")
+        counts += [int(found.group(1))] * int(found.group(2) or 1)
+    hosts = expand(nodes)
+    if counts and len(counts) != len(hosts):
+        raise LaunchError(f"{len(hosts)} nodes ({nodes}), but tasks for {len(counts)} ({tasks})")
+    return dict(zip(hosts, counts or [0] * len(hosts)))
 
 
 def make_layout(environ: Environ) -> Layout:
     """Return the rank map: nodes in topology order, with their group and first rank."""
     plan = read_plan(environ)
-    nodes = job_nodes(environ)
+    components = job_components(environ)
     if plan is None:
-        count = int(environ.get("SLURM_NTASKS", len(nodes))) // len(nodes) or 1
-        placed = [(node, -1, count) for node in nodes]
+        placed = [(node, -1, n or 1) for part in components for node, n in part.items()]
     else:
-        placed = _place(plan["groups"], nodes)
+        placed = _place(plan["groups"], components)
     ranks: dict[str, list[int]] = {}
     world = 0
     for node, group, count in placed:
@@ -154,31 +184,55 @@ def make_layout(environ: Environ) -> Layout:
     return {"nodes": ranks, "master": master, "port": _port(environ), "world": world}
 
 
-def _place(groups: list[dict[str, Any]], nodes: list[str]) -> list[tuple[str, int, int]]:
-    """Return (node, group, tasks) in rank order; groups in the plan's order."""
+def _place(
+    groups: list[dict[str, Any]], components: list[dict[str, int]]
+) -> list[tuple[str, int, int]]:
+    """Return (node, group, tasks) in rank order; groups in the plan's order.
+
+    Component i of a heterogeneous job is group i; in an ordinary job the hosts of a group
+    tell its nodes.
+    """
     placed: list[tuple[str, int, int]] = []
-    waiting = set(nodes)
+    whole = {node: tasks for part in components for node, tasks in part.items()}
+    left = set(whole)
     for index, group in enumerate(groups):
-        known = expand(group["hosts"])
-        mine = [host for host in known if host in waiting]
-        waiting.difference_update(mine)
-        if len(mine) != group["nodes"]:
+        mine = components[index] if len(components) == len(groups) else whole
+        hosts = [host for host in expand(group["hosts"]) if host in mine and host in left]
+        left.difference_update(hosts)
+        if len(hosts) != group["nodes"]:
             raise LaunchError(
-                "the plan wants {} nodes for {}, the job got {} ({}); submit it again".format(
-                    group["nodes"], group["name"], len(mine), ",".join(mine) or "none"
-                )
+                f"the plan wants {group['nodes']} nodes for {group['name']}, the job got "
+                f"{len(hosts)} ({','.join(hosts) or 'none'}); submit it again"
             )
-        domains = group.get("domains") or []
-        if domains and not any(set(mine) <= set(expand(text)) for text in domains):
-            raise LaunchError(
-                "promised one supernode for {}, but {} lie in several".format(
-                    group["name"], ",".join(mine)
-                )
-            )
-        placed += [(host, index, group["devices_per_node"]) for host in mine]
-    if waiting:
-        raise LaunchError("the plan does not know {}".format(",".join(sorted(waiting))))
+        _check_domains(group, hosts)
+        _check_tasks(group, [mine[host] for host in hosts])
+        placed += [(host, index, group["devices_per_node"]) for host in hosts]
+    if left:
+        raise LaunchError(f"the plan does not know {','.join(sorted(left))}")
     return placed
+
+
+def _check_tasks(group: dict[str, Any], tasks: list[int]) -> None:
+    """Refuse a job whose number of ranks is not the plan's: it would wait for the missing."""
+    wanted = group["devices_per_node"]
+    if any(count not in (0, wanted) for count in tasks):
+        found = ", ".join(map(str, sorted(set(tasks))))
+        raise LaunchError(
+            f"the plan wants {wanted} tasks on each {group['name']} node, Slurm starts {found}; "
+            "leave --ntasks and its like to sn-submit"
+        )
+
+
+def _check_domains(group: dict[str, Any], hosts: list[str]) -> None:
+    """Refuse nodes that were promised to share a supernode and do not."""
+    domains = [set(expand(text)) for text in group.get("domains") or []]
+    size = group.get("together") or len(hosts)
+    for start in range(0, len(hosts) if domains else 0, size):
+        part = hosts[start : start + size]
+        if not any(domain.issuperset(part) for domain in domains):
+            raise LaunchError(
+                f"promised one supernode for {group['name']}, but {','.join(part)} lie in several"
+            )
 
 
 def rank_environment(environ: Environ, layout: Layout) -> dict[str, str]:
@@ -254,6 +308,8 @@ def share(plan: dict[str, Any], rank: int) -> dict[str, int]:
 def expand(text: str) -> list[str]:
     """Return the hosts of a list in Slurm's notation."""
     hosts: list[str] = []
+    if not re.match(r"(?:[^\[\]]|\[[^\[\]]*\])*\Z", text):
+        raise LaunchError(f"cannot read the host list {text!r}")
     for item in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         names = [""]
         for index, piece in enumerate(re.split(r"\[([^\]]*)\]", item)):
@@ -275,7 +331,8 @@ def _numbers(text: str) -> list[str]:
 
 
 def _port(environ: Environ) -> int:
-    return 20000 + int(environ.get("SLURM_JOB_ID", "0")) % 20000
+    # Below 32768, where Linux begins to give ports to anyone.
+    return 20000 + int(environ.get("SLURM_JOB_ID", "0")) % 12000
 
 
 def _address(node: str) -> str:

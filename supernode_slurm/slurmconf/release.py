@@ -41,3 +41,8 @@ def find_release(name: str) -> Release:
         raise ConfigError.one(
             "slurm.release", f"Slurm {name} is not supported yet", f"known releases: {known}"
         ) from None
+
+
+def assumed_release(name: str) -> Release:
+    """Return the row of a release, the newest one for ``auto`` where no Slurm may be asked."""
+    return RELEASES[max(RELEASES)] if name == "auto" else find_release(name)

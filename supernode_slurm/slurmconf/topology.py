@@ -39,6 +39,11 @@ def choose_plugin(inventory: Inventory, release: Release) -> tuple[str, list[str
     return "block", []
 
 
+def runs_block(inventory: Inventory, release: Release) -> bool:
+    """Return whether the generated configuration runs topology/block."""
+    return choose_plugin(inventory, release)[0] == "block"
+
+
 def block_conf(inventory: Inventory) -> tuple[str, list[str]]:
     """Return the lines of topology.conf for topology/block, and notes."""
     wide = [item for item in inventory.supernodes if len(item.hosts) > 1]

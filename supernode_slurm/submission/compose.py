@@ -19,11 +19,10 @@ class Request:
     """In words, for the user."""
 
 
-def compose(choice: Choice, block: bool, pinned: tuple[str, ...] = ()) -> Request:
+def compose(choice: Choice, block: bool) -> Request:
     """Return the request that gives a plan its nodes.
 
-    ``block`` says that the cluster runs topology/block. ``pinned`` fixes the supernode
-    of each group.
+    ``block`` says that the cluster runs topology/block.
     """
     slots = choice.slots
     if len(slots) == 1:
@@ -40,8 +39,9 @@ def compose(choice: Choice, block: bool, pinned: tuple[str, ...] = ()) -> Reques
 def _single(slot: Slot, block: bool) -> Request:
     nodes = slot.group.nodes
     names = "|".join(slot.domains)
-    if slot.spans:
-        why = f"{nodes} nodes over {', '.join(slot.domains)}"
+    if slot.span is not None:
+        names = ", ".join(slot.domains)
+        why = f"{nodes} nodes over {names}, each {slot.span.together} in a row within one"
     elif len(slot.domains) > 1:
         why = f"{nodes} nodes within one of {', '.join(slot.domains)}, Slurm chooses"
     else:
@@ -58,23 +58,30 @@ def _component(slot: Slot, block: bool) -> tuple[tuple[str, str], ...]:
         ("gres", f"{group.gres}:{group.name}:{group.devices_per_node}"),
         ("cpus-per-task", str(slot.cpus_per_device)),
     ]
-    if slot.spans:
-        options += _segment(slot) if block else []
-    elif not (block and len(slot.domains) > 1 and group.nodes <= slot.planning_nodes):
-        options.append(("constraint", _one_of(slot.domains)))
-    return tuple(options)
+    if group.gres != "gpu" and group.devices_per_node < slot.devices.count:
+        # Slurm tells a step which devices it has for gres/gpu only: no neighbours, then.
+        options.append(("exclusive", ""))
+    return (*options, *_where(slot, block))
+
+
+def _where(slot: Slot, block: bool) -> list[tuple[str, str]]:
+    """Return the options that keep a group within its supernodes."""
+    if slot.span is None:
+        if block and slot.alone and slot.group.nodes <= slot.planning_nodes:
+            return []
+        return [("constraint", _one_of(slot.domains))]
+    if not block:
+        counts = "&".join(f"{name}*{nodes}" for name, nodes in slot.span.counts.items())
+        return [("constraint", f"[{counts}]")]
+    options = [("segment", str(slot.span.together))]
+    if not slot.alone:
+        options.append(("constraint", "|".join(slot.domains)))
+    return options
 
 
 def _one_of(names: tuple[str, ...]) -> str:
     """Return a matching OR, under which all nodes carry the same of these features."""
     return f"[{'|'.join(names)}]" if len(names) > 1 else names[0]
-
-
-def _segment(slot: Slot) -> list[tuple[str, str]]:
-    """Return the largest part of the job that must lie in one block."""
-    nodes = slot.group.nodes
-    size = next(n for n in range(slot.planning_nodes, 0, -1) if nodes % n == 0)
-    return [("segment", str(size))]
 
 
 def _counted_fit(slots: tuple[Slot, ...]) -> bool:
@@ -84,7 +91,8 @@ def _counted_fit(slots: tuple[Slot, ...]) -> bool:
         slot.partition == first.partition
         and slot.group.gres == first.group.gres
         and slot.group.devices_per_node == first.group.devices_per_node
-        and not slot.spans
+        and slot.span is None
+        and (slot.group.gres == "gpu" or slot.group.devices_per_node == slot.devices.count)
         for slot in slots
     ) and len({slot.domains[0] for slot in slots}) == len(slots)
 

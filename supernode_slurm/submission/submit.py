@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..inventory import Inventory
-from ..placement import Choice, choose, inventory_view, live_view
+from ..placement import Choice, Room, choose, inventory_view, live_view
 from ..plan import dumps
 from ..slurm import JobId, SlurmClient
-from ..slurmconf import choose_plugin, find_release
+from ..slurmconf import assumed_release, find_release, runs_block
 from .ask import make_ask
 from .commandline import CommandLine, Settings, sbatch_settings, settings
 from .compose import Request, compose, merge, refuse_array
@@ -63,10 +63,10 @@ def prepare(
             raise UsageError(f"--{name} ({given.origins[name]}): {reason}")
     ask = make_ask(inventory, asked.values, given.values.get("partition"))
     view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
-    choice = choose(inventory, ask, view)[0]
-    release = client.release() if client else inventory.release
-    plugin, _ = choose_plugin(inventory, find_release(release))
-    request = compose(choice, block=plugin == "block")
+    release = find_release(client.release()) if client else assumed_release(inventory.release)
+    room = Room(inventory, view, runs_block(inventory, release))
+    choice = choose(room, ask)[0]
+    request = compose(choice, room.block)
     refuse_array(request, given.values)
     request = merge(request, given.values, given.origins)
     return Prepared(
@@ -86,7 +86,7 @@ def _options(request: Request, user: tuple[str, ...]) -> tuple[str, ...]:
     for index, component in enumerate(request.components):
         words += [":"] if index else []
         words += user
-        words += [f"--{name}={value}" for name, value in component]
+        words += [f"--{name}={value}" if value else f"--{name}" for name, value in component]
     return tuple(words)
 
 
