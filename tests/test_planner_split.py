@@ -22,25 +22,32 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield split
 
 
-def score(split: tuple[int, ...], stages: list[StageLoad]) -> tuple[float, float]:
+def pipeline_s(split: tuple[int, ...], stages: list[StageLoad], micro_batches: int) -> float:
     times = [stage.time_s(count) for stage, count in zip(stages, split, strict=True)]
-    return max(times), sum(times)
+    return (micro_batches - 1) * max(times) + sum(times)
 
 
-@given(total=st.integers(1, 9), stages=st.lists(loads, min_size=1, max_size=4))
-def test_no_split_of_layers_has_a_faster_slowest_stage(total: int, stages: list[StageLoad]) -> None:
+@given(
+    total=st.integers(1, 9),
+    stages=st.lists(loads, min_size=1, max_size=4),
+    micro_batches=st.sampled_from([1, 2, 3, 8, 50]),
+)
+def test_no_other_split_of_layers_is_a_faster_pipeline(
+    total: int, stages: list[StageLoad], micro_batches: int
+) -> None:
     legal = [
         split
         for split in compositions(total, len(stages))
         if all(count <= stage.most for count, stage in zip(split, stages, strict=True))
     ]
-    found = split_layers(total, stages)
+    found = split_layers(total, stages, micro_batches)
     if not legal:
         assert found is None
         return
     assert found in legal
-    # Slowest stage first, then the sum: exact, because all numbers are binary fractions.
-    assert score(found, stages) == min(score(split, stages) for split in legal)
+    # Exact, because all numbers are binary fractions.
+    fastest = min(pipeline_s(split, stages, micro_batches) for split in legal)
+    assert pipeline_s(found, stages, micro_batches) == fastest
 
 
 def rising(steps: list[int]) -> Callable[[int], float]:
@@ -83,12 +90,18 @@ def test_no_split_of_samples_has_a_faster_slowest_replica(
 
 def test_layers_follow_the_speed_of_the_stages() -> None:
     stages = [StageLoad(0, 3, 99), StageLoad(0, 1, 99)]
-    assert split_layers(32, stages) == (8, 24)
+    assert split_layers(32, stages, 100) == (8, 24)
+
+
+def test_few_micro_batches_spare_the_slow_stage() -> None:
+    # One micro-batch passes each stage once: only the sum counts.
+    stages = [StageLoad(0, 3, 99), StageLoad(0, 1, 99)]
+    assert split_layers(32, stages, 1) == (1, 31)
 
 
 def test_a_full_stage_passes_its_layers_on() -> None:
     stages = [StageLoad(0, 3, 99), StageLoad(0, 1, 20)]
-    assert split_layers(32, stages) == (12, 20)
+    assert split_layers(32, stages, 100) == (12, 20)
 
 
 def test_samples_follow_the_speed_of_the_replicas() -> None:

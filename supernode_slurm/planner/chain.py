@@ -34,7 +34,7 @@ def chain_plans(
     """Return the best plans in which every offer is one mesh of the pipeline.
 
     Every mesh passes on the same number of samples per micro-batch (dp x micro-batch is
-    equal). The layers are split so that the slowest stage is as fast as memory allows.
+    equal). The layers are split so that the pipeline is as fast as memory allows.
     Without the capability of meshes, TP and DP are equal as well. Raises ``PlanError``.
     """
     if not (capabilities.pipeline and capabilities.uneven_stages):
@@ -156,7 +156,7 @@ class _Search:
             )
             for index, part in enumerate(places)
         ]
-        layers = split_layers(self.workload.model.layers, loads)
+        layers = split_layers(self.workload.model.layers, loads, candidate.micro_batches)
         if layers is None:
             return None
         times = [load.time_s(count) for load, count in zip(loads, layers, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,20 +21,32 @@ class StageLoad:
         return self.fixed_s + layers * self.layer_s
 
 
-def split_layers(total: int, stages: Sequence[StageLoad]) -> tuple[int, ...] | None:
-    """Return the layers per stage whose slowest stage is fastest, None if they do not fit.
+def split_layers(
+    total: int, stages: Sequence[StageLoad], micro_batches: int
+) -> tuple[int, ...] | None:
+    """Return the layers per stage of the fastest pipeline, None if they do not fit.
 
-    Among those, the sum of all stages' times is least.
+    Fastest: (micro-batches - 1) x the slowest stage + the sum of all stages is least.
     """
     if total < len(stages) or any(stage.most < 1 for stage in stages):
         return None
     if sum(stage.most for stage in stages) < total:
         return None
-    counts = _level(total, stages)
-    slowest = max(stage.time_s(count) for stage, count in zip(stages, counts, strict=True))
-    packed = _pack(total, stages, slowest)
-    better = _sum(stages, packed) < _sum(stages, counts) * (1 - 1e-9)
-    return packed if sum(packed) == total and better else counts
+    best = _level(total, stages)
+    fastest = max(_times(stages, best))
+    best_s = _pipeline_s(stages, best, micro_batches)
+    filling_s = sum(_times(stages, _pack(total, stages, math.inf)))
+    # The slowest stage of the best split ends at one of these times; under each of them the
+    # packed split has the least sum.
+    within = (best_s - filling_s) / (micro_batches - 1) if micro_batches > 1 else math.inf
+    for slowest in _ends(stages, fastest, within):
+        if (micro_batches - 1) * slowest + filling_s >= best_s * (1 - 1e-9):
+            break
+        packed = _pack(total, stages, slowest)
+        packed_s = _pipeline_s(stages, packed, micro_batches)
+        if sum(packed) == total and packed_s < best_s * (1 - 1e-9):
+            best, best_s = packed, packed_s
+    return best
 
 
 def split_samples(
@@ -88,17 +101,32 @@ def _level(total: int, stages: Sequence[StageLoad]) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def _ends(stages: Sequence[StageLoad], least_s: float, most_s: float) -> list[float]:
+    """Return all times in this range at which a stage can end, in rising order."""
+    found = {least_s}
+    for stage in set(stages):
+        first = max(1, math.ceil((least_s - stage.fixed_s) / stage.layer_s))
+        last = min(stage.most, (most_s - stage.fixed_s) / stage.layer_s)
+        found.update(stage.time_s(count) for count in range(first, math.floor(last) + 1))
+    return sorted(found)
+
+
 def _pack(total: int, stages: Sequence[StageLoad], slowest: float) -> tuple[int, ...]:
     """Return the split of least sum whose stages all end by ``slowest``."""
     counts = [1] * len(stages)
     left = total - len(stages)
     for index in sorted(range(len(stages)), key=lambda index: stages[index].layer_s):
         stage = stages[index]
-        most = min(stage.most, int((slowest * (1 + 1e-12) - stage.fixed_s) / stage.layer_s))
-        counts[index] += max(0, min(left, most - 1))
+        most = min(stage.most, (slowest * (1 + 1e-12) - stage.fixed_s) / stage.layer_s)
+        counts[index] += max(0, min(left, int(most) - 1))
         left -= counts[index] - 1
     return tuple(counts)
 
 
-def _sum(stages: Sequence[StageLoad], split: Sequence[int]) -> float:
-    return sum(stage.time_s(count) for stage, count in zip(stages, split, strict=True))
+def _times(stages: Sequence[StageLoad], split: Sequence[int]) -> list[float]:
+    return [stage.time_s(count) for stage, count in zip(stages, split, strict=True)]
+
+
+def _pipeline_s(stages: Sequence[StageLoad], split: Sequence[int], micro_batches: int) -> float:
+    times = _times(stages, split)
+    return (micro_batches - 1) * max(times) + sum(times)

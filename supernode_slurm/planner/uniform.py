@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
@@ -135,23 +135,33 @@ class _Search:
             yield (total // pp,) * pp, not uneven
         if uneven:
             loads = self._loads(self._mesh(layout), layout)
-            layers = split_layers(total, loads)
-            if layers is None:
-                # Shown to the memory check, which notes how much is missing.
-                yield tuple((total + stage) // pp for stage in range(pp)), False
-            else:
-                pairs = zip(layers, loads, strict=True)
-                yield layers, all(count < load.most for count, load in pairs)
+            layers, free = self._fastest(loads, self._micro_batches(layout))
+            # Without a split that fits, the memory check notes how much is missing.
+            yield layers or tuple((total + stage) // pp for stage in range(pp)), free
+
+    def _fastest(
+        self, loads: Sequence[StageLoad], micro_batches: int
+    ) -> tuple[tuple[int, ...] | None, bool]:
+        """Return the fastest split that fits; true if no memory could make it faster."""
+        total = self.workload.model.layers
+        boundless = [replace(load, most=total) for load in loads]
+        layers = split_layers(total, boundless, micro_batches)
+        if layers and all(map(lambda count, load: count <= load.most, layers, loads)):
+            return layers, True
+        return split_layers(total, loads, micro_batches), False
 
     def _loads(self, mesh: MeshCost, layout: Layout) -> list[StageLoad]:
         pp = layout.pp
-        batches = self.workload.global_batch // (layout.dp * layout.micro_batch)
+        batches = self._micro_batches(layout)
         sharing = sharing_of(self.device, layout, self.workload.precision)
         transfer = p2p_s(mesh, layout)
         return [
             stage_load(mesh, sharing, stage, pp, in_flight(stage, pp, batches), transfer)
             for stage in range(pp)
         ]
+
+    def _micro_batches(self, layout: Layout) -> int:
+        return self.workload.global_batch // (layout.dp * layout.micro_batch)
 
     def _mesh(self, layout: Layout) -> MeshCost:
         shape = Shape(layout.tp, layout.micro_batch, layout.recompute, layout.sequence_parallel)
