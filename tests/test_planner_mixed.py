@@ -48,7 +48,7 @@ def compute_s(asked: Workload, given_: Offer, samples: int) -> float:
         return predict(replace(asked, global_batch=micro_batch), one, layout).breakdown_s["compute"]
 
     times = []
-    for size in (1, 2, 4, 8, 16):
+    for size in (1, 2, 4, 8, 16, samples):
         full, rest = divmod(samples, size)
         times.append(full * run(size) + (run(rest) if rest else 0))
     return min(times)
@@ -59,7 +59,11 @@ def compute_s(asked: Workload, given_: Offer, samples: int) -> float:
 def test_no_other_deal_of_samples_is_faster(batch: int, slow: int, fast: int) -> None:
     # Small enough for every micro-batch to fit without recomputation.
     asked = workload("qwen2.5-0.5b", batch, 512)
-    offers = [offer("a100", 1, slow), offer("h100", 1, fast)]
+    # On endless links the computation alone decides.
+    offers = [
+        replace(item, scale_up_gbs=1e9, network_gbs=1e9)
+        for item in (offer("a100", 1, slow), offer("h100", 1, fast))
+    ]
     plan = mixed(asked, offers, "torch")[0]
     assert plan.predicted is not None
     counts = (slow, fast)
@@ -71,6 +75,39 @@ def test_no_other_deal_of_samples_is_faster(batch: int, slow: int, fast: int) ->
     deals = [(share, batch - share) for share in range(slow, batch - fast + 1)]
     assert plan.predicted.breakdown_s["compute"] == pytest.approx(min(map(slowest, deals)))
     assert sum(pipeline.samples for pipeline in plan.pipelines) == batch
+
+
+def test_a_replica_sums_its_gradients_while_the_slowest_computes() -> None:
+    # One sample each: the A100s set the pace. Twice as fast H100s hide less of their own
+    # traffic under computation, but have the A100s' time for it.
+    asked = workload("llama-3-8b", 48, 2048)
+    slow, fast = offer("a100", 2), offer("h100", 4)
+    before = step_s(mixed(asked, [slow, fast], "torch")[0])
+    assert step_s(mixed(asked, [slow, twice_as_fast(fast)], "torch")[0]) <= before
+
+
+@pytest.mark.parametrize("framework", ["torch", "flagscale", "megatron"])
+@pytest.mark.parametrize("batch", [16, 48, 96])
+def test_a_kind_twice_as_fast_never_makes_the_step_longer(framework: str, batch: int) -> None:
+    for model, names in product(
+        ("qwen2.5-0.5b", "qwen2.5-7b"), (("a100", "h100"), ("h20", "h200"))
+    ):
+        first, second = offer(names[0], 1), offer(names[1], 1)
+        asked = workload(model, batch, 2048)
+        before = step_s(mixed(asked, [first, second], framework)[0])
+        for pair in ([twice_as_fast(first), second], [first, twice_as_fast(second)]):
+            assert step_s(mixed(asked, pair, framework)[0]) <= before * (1 + 1e-9)
+
+
+def twice_as_fast(given_: Offer) -> Offer:
+    card = given_.accelerator
+    measured = card.card_matmul_bf16_tflops
+    faster = replace(
+        card,
+        card_bf16_tflops=2 * (card.card_bf16_tflops or 0),
+        card_matmul_bf16_tflops=2 * measured if measured else None,
+    )
+    return replace(given_, accelerator=faster)
 
 
 def test_every_replica_needs_a_sample_and_room_for_the_model() -> None:

@@ -88,6 +88,17 @@ def test_no_split_of_samples_has_a_faster_slowest_replica(
     assert slowest(found) == min(map(slowest, legal))
 
 
+def test_a_million_samples_are_dealt_in_few_steps() -> None:
+    calls = []
+
+    def time_s(samples: int) -> float:
+        calls.append(samples)
+        return 3.0 * samples
+
+    assert split_samples(1_000_000, [4, 4], [time_s, lambda samples: samples]) == (250_000, 750_000)
+    assert len(calls) < 2000
+
+
 def test_layers_follow_the_speed_of_the_stages() -> None:
     stages = [StageLoad(0, 3, 99), StageLoad(0, 1, 99)]
     assert split_layers(32, stages, 100) == (8, 24)

@@ -27,7 +27,8 @@ class Chain:
         """Return where the step goes; the sum is the step time.
 
         The slowest stage computes without a pause while the pipeline is full; what the
-        others add when it fills and drains is the bubble.
+        others add when it fills and drains is the bubble. A faster stage sums its gradients
+        while the slowest still computes; the optimiser waits for the norm of all of them.
         """
         count = self.micro_batches
         times = [
@@ -37,12 +38,16 @@ class Chain:
         slow = max(range(len(times)), key=times.__getitem__)
         pairs = list(zip(self.stages, self.sharing, strict=True))
         pipelined = len(pairs) > 1
+        ends = [
+            count * time + stage.sync_s(sharing, count, pipelined)
+            for time, (stage, sharing) in zip(times, pairs, strict=True)
+        ]
         return {
             "compute": count * self.stages[slow].compute_s,
             "tp": count * self.stages[slow].tp_s,
             "pp": count * self.p2p_s[slow],
             "bubble": (sum(times) - times[slow]) / self.virtual_stages,
-            "dp": max(stage.sync_s(sharing, count, pipelined) for stage, sharing in pairs),
+            "dp": max(ends) - count * times[slow],
             "optimizer": max(stage.optimizer_s(sharing) for stage, sharing in pairs),
         }
 

@@ -46,6 +46,8 @@ def replica_plans(
 class _Choice:
     """A micro-batch with its recomputation: what a replica runs for some samples."""
 
+    end_s: float
+    """With what nothing hides of the gradients' traffic."""
     time_s: float
     micro_batch: int
     stage: StageCost
@@ -80,12 +82,12 @@ class _Kind:
         """Return the peak memory of a replica."""
         return stage.memory_bytes(1, self.sharing) / 2**30
 
-    def time_s(self, samples: int) -> float:
-        """Return the least computation time of one replica for its samples."""
-        return self.choice(samples).time_s
+    def end_s(self, samples: int) -> float:
+        """Return the least time of one replica for its samples and its gradients."""
+        return self.choice(samples).end_s
 
     def choice(self, samples: int) -> _Choice:
-        """Return the fastest way to compute so many samples on one replica."""
+        """Return the way to compute so many samples on one replica that ends first."""
         if samples not in self._choices:
             self._choices[samples] = min(
                 (
@@ -93,7 +95,7 @@ class _Kind:
                     for recompute, sizes in self.sizes.items()
                     for size in sizes
                 ),
-                key=lambda choice: choice.time_s,
+                key=lambda choice: choice.end_s,
             )
         return self._choices[samples]
 
@@ -103,7 +105,7 @@ class _Kind:
         time_s = full * stage.compute_s
         if rest:
             time_s += self.stage(rest, recompute).compute_s
-        return _Choice(time_s, size, stage)
+        return _Choice(time_s + stage.sync_s(self.sharing, 1, False), time_s, size, stage)
 
     def _sizes(self, recompute: str) -> list[int]:
         """Return the micro-batches that fit: powers of two, up to the largest needed."""
@@ -134,7 +136,7 @@ def _plan(
         for offer, device in zip(offers, devices, strict=True)
     ]
     counts = [offer.devices for offer in offers]
-    samples = split_samples(workload.global_batch, counts, [kind.time_s for kind in kinds])
+    samples = split_samples(workload.global_batch, counts, [kind.end_s for kind in kinds])
     if samples is None:
         raise PlanError(
             f"a global batch of {workload.global_batch} leaves some of the {sum(counts)} "
@@ -167,12 +169,13 @@ def _pipeline(group: int, samples: int, dp: int, choice: _Choice, zero: int) -> 
 
 def _predicted(workload: Workload, kinds: Sequence[_Kind], choices: Sequence[_Choice]) -> Predicted:
     sharing = kinds[0].sharing
+    compute_s = max(choice.time_s for choice in choices)
     breakdown = {
-        "compute": max(choice.time_s for choice in choices),
+        "compute": compute_s,
         "tp": 0.0,
         "pp": 0.0,
         "bubble": 0.0,
-        "dp": max(choice.stage.sync_s(sharing, 1, False) for choice in choices),
+        "dp": max(choice.end_s for choice in choices) - compute_s,
         "optimizer": max(choice.stage.optimizer_s(sharing) for choice in choices),
     }
     step = sum(breakdown.values())

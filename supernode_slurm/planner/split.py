@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import math
 from collections.abc import Callable, Sequence
@@ -60,19 +61,35 @@ def split_samples(
     """
     if total < sum(replicas):
         return None
-    share = [1] * len(replicas)
-    left = total - sum(replicas)
-    ready = [(time_s[kind](2), kind) for kind in range(len(replicas))]
-    heapq.heapify(ready)
-    last, surplus = 0, 0
-    while left > 0:
-        _, last = ready[0]
-        share[last] += 1
-        surplus = max(replicas[last] - left, 0)
-        left -= replicas[last]
-        heapq.heapreplace(ready, (time_s[last](share[last] + 1), last))
-    samples = [count * each for count, each in zip(replicas, share, strict=True)]
-    samples[last] -= surplus
+    if total == sum(replicas):
+        return tuple(replicas)
+
+    def within(limit_s: float, cut: Callable[..., int]) -> list[int]:
+        """Return each kind's samples that end by the limit, at least one per replica."""
+        pairs = zip(replicas, time_s, strict=True)
+        return [
+            count * max(1, cut(range(1, total // count + 2), limit_s, key=time))
+            for count, time in pairs
+        ]
+
+    def least_s(kind: int) -> float:
+        """Return the first end of this kind by which all samples are dealt."""
+        shares = range(1, -(-total // replicas[kind]) + 1)
+        enough = bisect.bisect_left(
+            shares,
+            True,
+            key=lambda share: sum(within(time_s[kind](share), bisect.bisect_right)) >= total,
+        )
+        return time_s[kind](shares[min(enough, len(shares) - 1)])
+
+    limit_s = min(map(least_s, range(len(replicas))))
+    # Flat stretches of real times are flat but for rounding.
+    samples = within(limit_s * (1 - 1e-12), bisect.bisect_left)
+    left = total - sum(samples)
+    for kind, most in enumerate(within(limit_s * (1 + 1e-12), bisect.bisect_right)):
+        more = min(left, most - samples[kind])
+        samples[kind] += more
+        left -= more
     return tuple(samples)
 
 
