@@ -54,7 +54,10 @@ def memory_mib(text: str) -> int:
     found = re.fullmatch(r"(k|K|M|G|T|Ki|Mi|Gi|Ti)B", unit)
     if found is None:
         raise ValueError(f"expected a quantity like {examples}, got {text!r}")
-    return int(value * {**_PREFIX, **_BINARY}[found.group(1)] / 2.0**20)
+    amount = int(value * {**_PREFIX, **_BINARY}[found.group(1)] / 2.0**20)
+    if amount < 1:
+        raise ValueError(f"expected at least 1 MiB, got {text!r}")
+    return amount
 
 
 def power_w(text: str) -> float:

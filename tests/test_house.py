@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import shutil
@@ -202,12 +203,13 @@ def find_python38() -> str | None:
     """Return a Python 3.8 that starts; the shims of version managers may exist and not start."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [shutil.which("python3.8"), *pyenv.glob("versions/3.8.*/bin/python3.8")]
-    for candidate in candidates:
-        if candidate is None:
-            continue
-        tried = subprocess.run([candidate, "-c", ""], capture_output=True, check=False, timeout=60)
-        if tried.returncode == 0:
-            return str(candidate)
+    for candidate in filter(None, candidates):
+        with contextlib.suppress(OSError):
+            tried = subprocess.run(
+                [candidate, "-c", ""], capture_output=True, check=False, timeout=60
+            )
+            if tried.returncode == 0:
+                return str(candidate)
     return None
 
 

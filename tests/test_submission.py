@@ -16,9 +16,11 @@ from supernode_slurm.cli import submit as cli
 from supernode_slurm.data import data_dir
 from supernode_slurm.errors import ConfigError, PlanError, SupernodeError, UsageError
 from supernode_slurm.inventory import Inventory, load
+from supernode_slurm.inventory import loads as loads_inventory
 from supernode_slurm.plan import loads
 from supernode_slurm.slurm import options as sbatch
 from supernode_slurm.slurm.option_table import TABLES
+from supernode_slurm.slurmconf import find_release, runs_block
 from supernode_slurm.submission.commandline import parse
 from supernode_slurm.submission.options import OWN
 from supernode_slurm.submission.submit import Prepared, prepare, submit
@@ -103,8 +105,15 @@ def test_two_vendors_are_a_heterogeneous_job(mixed: Inventory, script: str) -> N
 def test_a_block_topology_chooses_the_supernode_itself(script: str) -> None:
     nvl72 = load(INVENTORIES / "nvl72.yaml")
     assert "constraint" not in options(prepared(f"--model llama-3-70b --cards 64 {script}", nvl72))
-    wide = options(prepared(f"--model llama-3-70b --cards 128 {script}", nvl72))
+    job = prepared(f"--model llama-3-70b --cards 128 {script}", nvl72)
+    wide = options(job)
     assert (wide["nodes"], wide["segment"]) == ("32", "16")
+    assert "constraint" not in wide
+    assert job.choice.slots[0].offer.domain_nodes == 16
+    assert job.choice.plan.groups[0].together == 16
+    # 66 nodes in segments of 11 are one to a rack: four racks hold only 44 of them.
+    odd = options(prepared(f"--cards 264 {script}", nvl72))
+    assert (odd["nodes"], odd["segment"]) == ("66", "6")
     whole = options(prepared(f"--model llama-3-8b --cards 72 {script}", nvl72))
     assert (whole["nodes"], whole["constraint"]) == ("18", "[nvl1|nvl2|nvl3|nvl4]")
 
@@ -113,6 +122,87 @@ def test_without_a_model_a_job_is_placed_and_told(mixed: Inventory, script: str)
     job = prepared(f"--cards a100:16 {script}", mixed)
     assert job.choice.plan.pipelines == ()
     assert cli.summary(job) == "placed, not planned: no model was named"
+
+
+def test_a_tree_holds_a_spanning_job_by_counts(mixed: Inventory, script: str) -> None:
+    job = prepared(f"--model llama-3-70b --cards h100:128 {script}", mixed)
+    assert options(job)["constraint"] == "[sn1*8&sn2*8]"
+    assert job.choice.slots[0].offer.domain_nodes == 8
+    assert "each 8 in a row within one" in job.request.why
+
+
+def test_nodes_of_another_class_are_kept_out(script: str, tmp_path: Path) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    small = """
+  - name: sn3
+    interconnect: {kind: switch, bandwidth: 450 GB/s}
+    nodes: {hosts: "s-[1-8]", devices: {h100-sxm: 8}, sockets: 2, cores: 16, memory: 900 GiB}
+"""
+    text = text.replace("\npools:", small + "\npools:", 1)
+    text = text.replace("[sn1, sn2], pools", "[sn1, sn2, sn3], pools")
+    text = text.replace("leaf1: [sn1, sn2]", "leaf1: [sn1, sn2, sn3]").replace("04]", "08]")
+    room = loads_inventory(text)
+    assert runs_block(room, find_release("24.11"))
+    found = prepared(f"--model llama-3-70b --cards h100:64 {script}", room)
+    where = str(options(found)["constraint"])
+    assert options(found)["cpus-per-task"] == {"[sn1|sn2]": "12", "sn3": "4"}[where]
+    wide = options(prepared(f"--cards h100:128 {script}", room))
+    assert (wide["segment"], wide["constraint"]) == ("8", "sn1|sn2")
+
+
+def test_networks_that_do_not_meet_are_never_spanned(script: str) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    other = """  - name: slow
+    kind: ethernet
+    rails: {count: 1, bandwidth: 100 Gb/s}
+    switches: {eth: [sn2]}
+
+supernodes:"""
+    text = text.replace("leaf1: [sn1, sn2]", "leaf1: [sn1]").replace("supernodes:", other, 1)
+    room = loads_inventory(text)
+    with pytest.raises(PlanError, match="16 nodes wanted, 8 usable"):
+        prepared(f"--cards h100:128 {script}", room)
+
+
+def test_a_part_of_a_node_without_gres_gpu_has_no_neighbours(script: str) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    room = loads_inventory(text.replace("{ascend-910c: 16}", "{ascend-910c: 16}\n      gres: npu"))
+    part = prepared(f"--cards ascend910c:4 {script}", room)
+    assert "--exclusive" in part.options
+    whole = prepared(f"--cards ascend910c:8 {script}", room)
+    assert "--exclusive" not in whole.options
+    assert "8 ascend910c cards are 16 devices" in whole.notes
+
+
+def test_small_jobs_of_any_kind_follow_the_policy(mixed: Inventory, script: str) -> None:
+    small = prepared(f"--model llama-3-8b --cards 16 {script}", mixed)
+    assert options(small)["partition"] == "small"
+    assert "the site's policy prefers partition small for a job of this size" in small.notes
+    large = prepared(f"--model llama-3-8b --cards 64 {script}", mixed)
+    assert options(large)["partition"] == "train"
+    named = prepared(f"--model llama-3-8b --cards h100:16 {script}", mixed)
+    assert options(named)["partition"] == "train"
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        ("-c 4 --cards h100:8", "cpus-per-task", "4"),
+        ("--gres=gpu:8 --cards h100:8", "gres", "gpu:h100:8"),
+        ("--ntasks-per-node=1 --cards h100:8", "ntasks-per-node", "1"),
+        ("-n 16 --cards h100:16", "ntasks", "16"),
+        ("-N 2 --cards h100:16", "nodes", "2"),
+        ("-C sn2 --cards h100:64", "constraint", "sn2"),
+        ("-C h100 --cards h100:64", "constraint", "[sn1|sn2]"),
+        ("-C fast --cards a100:8", "constraint", "pool-a100&fast"),
+        ("-p train,small --cards a100:8", "partition", "train"),
+        ("-w h2-03 --cards h100:16", "constraint", "sn2"),
+    ],
+)
+def test_what_agrees_with_the_plan_passes(
+    words: str, name: str, value: str, mixed: Inventory, script: str
+) -> None:
+    assert options(prepared(f"{words} {script}", mixed))[name] == value
 
 
 def test_the_plan_travels_before_the_first_command(mixed: Inventory, script: str) -> None:
@@ -137,7 +227,7 @@ def test_the_command_line_is_stronger_than_the_environment_than_the_script(
     job = prepared(f"--cards h100:64 {path}", mixed, SN_MODEL="llama-3-8b", SN_PLAN="other")
     plan = job.choice.plan
     assert (plan.model, plan.devices, plan.sequence) == ("meta-llama/Meta-Llama-3-8B", 64, 2048)
-    assert job.origins.origins == {
+    assert job.asked.origins == {
         "cards": "command line",
         "model": "SN_MODEL",
         "sequence": f"{path}:3:1",
@@ -161,6 +251,14 @@ def test_the_command_line_is_stronger_than_the_environment_than_the_script(
         ("--cards 8 --nosuch {script}", {}, "no option --nosuch"),
         ("--cards h100:64 -N4 {script}", {}, "--nodes=4 (command line) contradicts the plan's"),
         ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x"}, "SBATCH_CONSTRAINT) and the plan"),
+        ("--cards h100:8 -n 4 {script}", {}, "--ntasks=4 (command line) contradicts the plan's 8"),
+        ("--cards h100:8 -G 8 {script}", {}, "--gpus=8 (command line) asks anew"),
+        ("--cards h100:8 --gres=gpu:4 {script}", {}, "--gres=gpu:4 (command line) contradicts"),
+        ("--cards h100:16 -w h1-03,h2-03 {script}", {}, "does not fit the plan's [sn1|sn2]"),
+        ("--cards h100:16 -w h1-[3 {script}", {}, "unbalanced brackets"),
+        ("--cards h100:8 -p tran {script}", {}, "no 'tran'; did you mean 'train'?"),
+        ("--cards h100:8 --dryrun {script}", {}, "no option --dryrun; did you mean --dry-run?"),
+        ("--cards h100:8 --wait {script}", {}, "--wait (command line): not supported yet"),
         ("--cards h100:8 -Q {script}", {}, "--quiet (command line): it would hide"),
         ("--cards 8 : -N1 {script}", {}, "makes a heterogeneous job by hand"),
         ("--cards 8 --wrap true {script}", {}, "exclude each other"),
@@ -199,9 +297,23 @@ def test_a_broken_script_is_named(text: str, reason: str, mixed: Inventory, tmp_
 
 def test_a_script_of_another_language_is_refused(mixed: Inventory, tmp_path: Path) -> None:
     path = tmp_path / "s.py"
-    path.write_text("#!/usr/bin/env python3\nprint()\n")
-    with pytest.raises(UsageError, match="the plan travels in a shell script"):
-        prepared(f"--cards 8 {path}", mixed)
+    for first in ("#!/usr/bin/env python3", "#!/bin/tcsh", "#!/bin/csh -f", "#!/bin/fish"):
+        path.write_text(f"{first}\nprint()\n")
+        with pytest.raises(UsageError, match="the plan travels in a shell script"):
+            prepared(f"--cards 8 {path}", mixed)
+
+
+@pytest.mark.parametrize(
+    "first", ["#!/bin/sh", "#! /usr/bin/env bash", "#!/bin/zsh -l", "#!/bin/dash"]
+)
+def test_shells_are_shells(first: str, mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "s.sh"
+    path.write_text(f"{first}\ntrue\n#SN --cards 16\n")
+    job = prepared(f"--cards 8 {path}", mixed)
+    assert "export SN_PLAN=" in job.script.text
+    assert f"{path}:3: this line is not read: #SN lines stand before the first command" in job.notes
+    path.write_text(f"{first}\n# SN --cards 16\ntrue\n")
+    assert "write '#SN --...'" in prepared(f"--cards 8 {path}", mixed).notes[-1]
 
 
 def test_a_script_may_come_on_standard_input(

@@ -42,6 +42,7 @@ def test_a_quantity_has_one_unit(read: Callable[[str], Any], text: str, value: A
         (units.latency_ns, "5 minutes"),
         (units.memory_mib, "940"),
         (units.memory_mib, "940 Gb"),
+        (units.memory_mib, "1 KiB"),
         (units.power_w, "12 J"),
         (units.slurm_time, "7 days"),
         (units.slurm_time, "1:00\nPartitionName=x"),

@@ -18,8 +18,10 @@ def command(inventory_path: Path | None, as_json: bool) -> int:
     Exit code 4 if the file is invalid, 5 if a rule finds an error.
     """
     from ..inventory import lint, load
+    from ..slurmconf import assumed_release
 
     inventory = load(common.inventory_path(inventory_path))
+    assumed_release(inventory.release)
     findings = lint(inventory)
     if as_json:
         common.print_json(

@@ -20,12 +20,15 @@ def tell(kind: str, message: str) -> None:
 def guarded(command: Callable[[], int]) -> int:
     """Run a command and return its exit code; nothing but an exit code ever leaves.
 
-    SIGTERM ends the command as ^C does, so that what it started is stopped.
+    SIGTERM and SIGHUP end the command as ^C does, so that what it started is stopped.
     """
     import click
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     try:
+        if sys.stdout is None:
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         code = command()
         sys.stdout.flush()
         return code
@@ -43,6 +46,10 @@ def guarded(command: Callable[[], int]) -> int:
         # The reader went away; say nothing, and keep the interpreter from saying it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        tell("error", f"{place}{error.strerror or error}")
+        return 1
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @common.json_option
 def command(
     inventory_path: Path | None,
+    partition: str | None,
     top: int,
     emit: str | None,
     as_json: bool,
@@ -46,9 +47,16 @@ def command(
     from ..planner import MEAN_ERROR
     from ..slurmconf import assumed_release, runs_block
     from ..submission.ask import make_ask
+    from ..submission.settings import Settings
 
     inventory = load(common.inventory_path(inventory_path))
-    ask = make_ask(inventory, {name: str(value) for name, value in asked.items() if value})
+    given = Settings()
+    if partition:
+        given.add("partition", partition, "command line")
+    said = {name.replace("_", "-"): str(value) for name, value in asked.items() if value}
+    ask = make_ask(inventory, said, given)
+    for note in ask.notes:
+        tell("note", note)
     block = runs_block(inventory, assumed_release(inventory.release))
     room = Room(inventory, inventory_view(inventory), block)
     choices = choose(room, ask)[:top]

@@ -103,7 +103,7 @@ def _print_json(prepared: Prepared, job: JobId | None) -> None:
             "argv": prepared.argv,
             "script": prepared.script.text,
             "placement": prepared.request.why,
-            "origins": prepared.origins.origins,
+            "origins": {**prepared.given.origins, **prepared.asked.origins},
             "plan": json.loads(dumps(prepared.choice.plan)),
         }
     )
@@ -112,8 +112,10 @@ def _print_json(prepared: Prepared, job: JobId | None) -> None:
 def _print_dry_run(prepared: Prepared) -> None:
     print(f"plan       {summary(prepared)}")
     print(f"placement  {prepared.request.why}")
-    for name, value in prepared.origins.values.items():
-        print(f"asked      --{name} {value} ({prepared.origins.origins[name]})")
+    for settings in (prepared.asked, prepared.given):
+        for name, value in settings.values.items():
+            shown = f"--{name} {value}".rstrip()
+            print(f"asked      {shown} ({settings.origins[name]})")
     print(f"command    {shlex.join(prepared.argv)}")
     print("script")
     print(prepared.script.text, end="")

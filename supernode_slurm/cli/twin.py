@@ -10,7 +10,7 @@ from . import common
 from .guard import tell
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"allow_interspersed_args": False})
 @common.inventory_option
 @click.option("--live", is_flag=True, help="Run a slurmd for every node, with stand-in devices.")
 @click.option(

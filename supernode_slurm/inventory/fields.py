@@ -120,17 +120,23 @@ class OneOf:
         return {"enum": list(self.words)}
 
 
-def _price(text: str) -> tuple[float, str]:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ([A-Z]{3})/h", text)
-    if found is None:
-        raise ValueError(f"expected a price like '3.1 CNY/h', got {text!r:.80}")
-    return float(found.group(1)), found.group(2)
+@dataclass(frozen=True, slots=True)
+class ReleaseName:
+    """A release of Slurm, in quotes: without them ``24.10`` would be the number 24.1."""
 
+    def read(self, value: Any) -> str:
+        """Return the release, or ``auto``."""
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            raise ValueError(f"a release stands in quotes, like '24.11'; got the number {value}")
+        if value != "auto" and not re.fullmatch(r"[0-9]{2}\.[0-9]{2}", str(value)):
+            raise ValueError(
+                f"expected a release like '24.11' in quotes, or auto, got {value!r:.80}"
+            )
+        return str(value)
 
-def _release(text: str) -> str:
-    if text != "auto" and not re.fullmatch(r"[0-9]{2}\.[0-9]{2}", text):
-        raise ValueError(f"expected a release like '24.11' in quotes, or auto, got {text!r:.80}")
-    return text
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a string with its pattern."""
+        return {"type": "string", "pattern": r"^(auto|[0-9]{2}\.[0-9]{2})$"}
 
 
 Bandwidth = Annotated[float, Quantity(units.bandwidth_gbs, "900 GB/s")]
@@ -138,8 +144,7 @@ Latency = Annotated[float, Quantity(units.latency_ns, "500 ns")]
 Memory = Annotated[int, Quantity(units.memory_mib, "940 GiB")]
 Power = Annotated[float, Quantity(units.power_w, "132 kW")]
 TimeLimit = Annotated[str, Quantity(units.slurm_time, "7-00:00:00")]
-Price = Annotated[tuple[float, str], Quantity(_price, "3.1 CNY/h")]
-Release = Annotated[str, Quantity(_release, "24.11")]
+Release = Annotated[str, ReleaseName()]
 HostList = Annotated[str, Hosts()]
 Name = Annotated[str, Text(NAME, "a name of letters, digits, '_', '.', '-'")]
 Word = Annotated[str, Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\- /+:]{0,126}\Z"), "a short text")]

@@ -157,11 +157,9 @@ class Policy:
     """What the site wants."""
 
     whole_supernode_from: int | None
-    """Devices from which a job gets whole supernodes."""
+    """Devices from which a job belongs on a supernode, None for none."""
     small_jobs_to: str | None
-    """Partition for the jobs below."""
-    price: tuple[tuple[str, float, str], ...]
-    """(accelerator, amount, currency) per device and hour."""
+    """Partition for the jobs below that do not name their cards."""
 
 
 @dataclass(frozen=True, slots=True)

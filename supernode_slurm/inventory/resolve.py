@@ -200,13 +200,7 @@ class Resolver:
                 f"no partition '{target}'",
                 nearest(target, self.raw.partitions),
             )
-        prices = []
-        for name, (amount, currency) in raw.price.items():
-            try:
-                prices.append((find_accelerator(name).id, amount, currency))
-            except UnknownName as error:
-                self.problem(place_of(name, raw.at["price"]), str(error))
-        return Policy(raw.whole_supernode_from, target, tuple(prices))
+        return Policy(raw.whole_supernode_from, target)
 
 
 def _gres_types(raw: schema.InventoryFile) -> dict[str, str]:

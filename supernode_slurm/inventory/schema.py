@@ -20,7 +20,6 @@ from .fields import (
     Name,
     OneOf,
     Power,
-    Price,
     Ratio,
     Release,
     TimeLimit,
@@ -134,7 +133,6 @@ class PolicySection(Placed):
 
     whole_supernode_from: Count | None = None
     small_jobs_to: Name | None = None
-    price: dict[Word, Price] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

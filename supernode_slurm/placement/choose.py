@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ..catalogue import Model
@@ -26,7 +27,12 @@ class Ask:
     sequence: int = 4096
     global_batch: int = 1024
     precision: str = "bf16"
-    partition: str | None = None
+    partitions: tuple[str, ...] = ()
+    """Those that the user allows, none for all."""
+    prefer: str | None = None
+    """The partition that the site's policy wants for this job, if a plan fits there."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about how the words were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,9 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
     Without a model the devices are placed and not planned. Raises ``PlanError`` with
     every reason if nothing fits.
     """
+    if ask.prefer is not None and not ask.partitions:
+        with suppress(PlanError):
+            return choose(room, replace(ask, partitions=(ask.prefer,), prefer=None))
     choices: list[Choice] = []
     reasons: list[str] = []
     for wanted in _kinds(room.inventory, ask):
@@ -70,8 +79,8 @@ def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
     """Return each assignment of kinds of cards to the groups asked for."""
     if len(ask.cards) == 1 and ask.cards[0][0] is None:
         devices = ask.cards[0][1]
-        return [(Wanted(kind, devices, ask.partition),) for kind in device_types(inventory)]
-    return [tuple(Wanted(str(kind), n, ask.partition) for kind, n in ask.cards)]
+        return [(Wanted(kind, devices, ask.partitions),) for kind in device_types(inventory)]
+    return [tuple(Wanted(str(kind), n, ask.partitions) for kind, n in ask.cards)]
 
 
 def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:

@@ -30,12 +30,12 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """So many devices of one kind, in one partition if the user said which."""
+    """So many devices of one kind, in one of some partitions if the user said which."""
 
     type: str
     """GRES type."""
     devices: int
-    partition: str | None = None
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
     count, more = divmod(wanted.devices, alike[0].per_node)
     if more:
         raise PlanError(f"{wanted.devices} is no multiple of {alike[0].per_node} per node")
-    partition, members = _partition(room.inventory, wanted.partition, alike)
+    partition, members = _partition(room.inventory, wanted.partitions, alike)
     alike = [holder for holder in alike if holder.domain.name in members]
     usable = {h.domain.name: len(room.view.usable.intersection(h.hosts)) for h in alike}
     free = {h.domain.name: len(room.view.free.intersection(h.hosts)) for h in alike}
@@ -167,17 +167,18 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
 
 
 def _partition(
-    inventory: Inventory, asked: str | None, alike: list[_Holder]
+    inventory: Inventory, asked: tuple[str, ...], alike: list[_Holder]
 ) -> tuple[str, set[str]]:
     """Return the partition that holds most of these domains, and which of them it holds."""
     names = {holder.domain.name for holder in alike}
     best: tuple[str, set[str]] = ("", set())
     for partition in inventory.partitions:
         held = names & set(partition.members)
-        if asked in (None, partition.name) and len(held) > len(best[1]):
+        if (not asked or partition.name in asked) and len(held) > len(best[1]):
             best = (partition.name, held)
     if not best[1]:
-        raise PlanError(f"not in {f'partition {asked}' if asked else 'any partition'}")
+        where = f"partition {','.join(asked)}" if asked else "any partition"
+        raise PlanError(f"not in {where}")
     return best
 
 

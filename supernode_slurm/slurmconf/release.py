@@ -33,9 +33,12 @@ RELEASES = {release.name: release for release in _TABLE}
 
 
 def find_release(name: str) -> Release:
-    """Return the row of a release such as ``24.11``; ``ConfigError`` names the known ones."""
+    """Return the row of a release such as ``24.11`` or ``24.11.5``.
+
+    Raises ``ConfigError`` that names the known ones.
+    """
     try:
-        return RELEASES[name]
+        return RELEASES[".".join(name.split(".")[:2])]
     except KeyError:
         known = ", ".join(RELEASES)
         raise ConfigError.one(

@@ -12,17 +12,16 @@ from ..frameworks import names as framework_names
 from ..inventory import Inventory
 from ..inventory.build import nearest
 from ..placement import Ask, device_types
+from .settings import Settings
 
 _CARDS = re.compile(r"(?:([A-Za-z0-9_.\-]+):)?([0-9]{1,6})\Z")
 
 
-def make_ask(inventory: Inventory, values: Mapping[str, str], partition: str | None = None) -> Ask:
-    """Return what the values ask for.
+def make_ask(inventory: Inventory, said: Mapping[str, str], given: Settings) -> Ask:
+    """Return what the planning options ask for, within the partitions of sbatch's.
 
-    ``values`` maps option names, with dashes or underscores, to what the user wrote.
     Raises ``UsageError`` that names the option.
     """
-    said = {name.replace("_", "-"): value for name, value in values.items()}
     if "cards" not in said:
         raise UsageError("--cards is missing: how many, like --cards 64 or --cards h100:8,a100:8")
     model = None
@@ -36,14 +35,51 @@ def make_ask(inventory: Inventory, values: Mapping[str, str], partition: str | N
         hint = nearest(framework, framework_names())
         raise UsageError(f"--framework: no framework '{framework}'; {hint}")
     cards = _cards(inventory, said["cards"])
+    prefer = _prefer(inventory, cards)
+    notes = _converted(inventory, said["cards"], cards)
+    if prefer is not None:
+        notes = (*notes, f"the site's policy prefers partition {prefer} for a job of this size")
     return Ask(
         cards=cards,
         able=capabilities(framework or default_framework(inventory, [kind for kind, _ in cards])),
         model=model,
         sequence=_positive(said, "sequence", 4096),
         global_batch=_positive(said, "global-batch", 1024),
-        partition=partition or said.get("partition"),
+        partitions=_partitions(inventory, given),
+        prefer=prefer,
+        notes=notes,
     )
+
+
+def _partitions(inventory: Inventory, given: Settings) -> tuple[str, ...]:
+    """Return the partitions that the user allows, none for all."""
+    text = given.values.get("partition")
+    names = text.split(",") if text else []
+    known = [partition.name for partition in inventory.partitions]
+    for name in names:
+        if name not in known:
+            origin = given.origins["partition"]
+            raise UsageError(f"--partition={text} ({origin}): no '{name}'; {nearest(name, known)}")
+    return tuple(names)
+
+
+def _prefer(inventory: Inventory, cards: Sequence[tuple[str | None, int]]) -> str | None:
+    """Return the partition that the site's policy gives small jobs whose kind is open."""
+    policy = inventory.policy
+    small = policy.whole_supernode_from is None or cards[0][1] < policy.whole_supernode_from
+    return policy.small_jobs_to if small and cards[0][0] is None else None
+
+
+def _converted(
+    inventory: Inventory, text: str, cards: Sequence[tuple[str | None, int]]
+) -> tuple[str, ...]:
+    """Return a note for each kind of card that Slurm counts as several devices."""
+    found = []
+    for part, (kind, devices) in zip(text.split(","), cards, strict=True):
+        count = int(part.rpartition(":")[2])
+        if kind is not None and devices != count:
+            found.append(f"{count} {kind} cards are {devices} devices")
+    return tuple(found)
 
 
 def default_framework(inventory: Inventory, kinds: Sequence[str | None]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..errors import ConfigError, UsageError, Where
 from ..inventory.build import nearest
 from ..slurm import options as sbatch
 from .options import OWN, PLANNING, Option
 from .script import Script, sn_lines
+from .settings import Settings
 
 _OWN = {option.name: option for option in OWN}
 _WRAP = Option("wrap", "COMMAND", "sbatch's own: it becomes the script, which then holds the plan.")
@@ -38,20 +40,6 @@ class CommandLine:
         return sbatch.values(self.sbatch)
 
 
-@dataclass(slots=True)
-class Settings:
-    """Values with where each came from, the strongest source first."""
-
-    values: dict[str, str] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
-
-    def add(self, name: str, value: str, origin: str) -> None:
-        """Set a value unless a stronger source has."""
-        if name not in self.values:
-            self.values[name] = value
-            self.origins[name] = origin
-
-
 def parse(argv: Sequence[str]) -> CommandLine:
     """Take a command line apart; ours may stand anywhere left of the script.
 
@@ -71,12 +59,23 @@ def parse(argv: Sequence[str]) -> CommandLine:
             own[name] = _own_value(option, value if equals else None, words)
             continue
         rest.append(word)
-        if sbatch.takes_next(word) and words:
+        if _takes_next(word) and words:
             rest.append(words.pop(0))
     parts = sbatch.split(rest)
     if len(parts.components) > 1:
         raise UsageError(f"':' {_OWN_HET}")
     return CommandLine(own, parts.components[0], parts.script, parts.arguments)
+
+
+def _takes_next(word: str) -> bool:
+    try:
+        return sbatch.takes_next(word)
+    except UsageError:
+        name = word.removeprefix("--").partition("=")[0]
+        close = difflib.get_close_matches(name, _OWN, 1, 0.75)
+        if not close:
+            raise
+        raise UsageError(f"no option --{name}; did you mean --{close[0]}?") from None
 
 
 def _own_value(option: Option, value: str | None, words: list[str]) -> str:

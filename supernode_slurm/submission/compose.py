@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import PlanError, UsageError
 from ..placement import Choice, Slot
+
+Component = tuple[tuple[str, str], ...]
+"""sbatch's long options and their values, empty for a flag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What sbatch is asked for: one component for an ordinary job, more for a heterogeneous."""
 
-    components: tuple[tuple[tuple[str, str], ...], ...]
-    """(long option, value) of each component."""
+    components: tuple[Component, ...]
     why: str
     """In words, for the user."""
 
@@ -37,19 +37,19 @@ def compose(choice: Choice, block: bool) -> Request:
 
 
 def _single(slot: Slot, block: bool) -> Request:
-    nodes = slot.group.nodes
+    nodes = f"{slot.group.nodes} node{'s' if slot.group.nodes > 1 else ''}"
     names = "|".join(slot.domains)
     if slot.span is not None:
         names = ", ".join(slot.domains)
-        why = f"{nodes} nodes over {names}, each {slot.span.together} in a row within one"
+        why = f"{nodes} over {names}, each {slot.span.together} in a row within one"
     elif len(slot.domains) > 1:
-        why = f"{nodes} nodes within one of {', '.join(slot.domains)}, Slurm chooses"
+        why = f"{nodes} within one of {', '.join(slot.domains)}, Slurm chooses"
     else:
-        why = f"{nodes} nodes within {names}"
+        why = f"{nodes} within {names}"
     return Request((_component(slot, block),), why)
 
 
-def _component(slot: Slot, block: bool) -> tuple[tuple[str, str], ...]:
+def _component(slot: Slot, block: bool) -> Component:
     group = slot.group
     options = [
         ("partition", slot.partition),
@@ -112,38 +112,3 @@ def _counted(slots: tuple[Slot, ...]) -> Request:
     )
     parts = ", ".join(f"{slot.group.nodes} in {slot.domains[0]}" for slot in slots)
     return Request((options,), f"one job of {nodes} nodes: {parts}")
-
-
-def merge(request: Request, given: Mapping[str, str], origins: Mapping[str, str]) -> Request:
-    """Return the request without what the user has set to the same value.
-
-    Raises ``UsageError`` that shows both where the user set something else.
-    """
-    components = []
-    for component in request.components:
-        kept = []
-        for name, value in component:
-            if name not in given or (name == "partition" and len(request.components) > 1):
-                kept.append((name, value))
-            elif name == "constraint":
-                raise UsageError(
-                    f"--constraint={given[name]} ({origins[name]}) and the plan's "
-                    f"--constraint={value} cannot both hold; leave yours out, or place the job "
-                    "with plain sbatch"
-                )
-            elif given[name] != value:
-                raise UsageError(
-                    f"--{name}={given[name]} ({origins[name]}) contradicts the plan's "
-                    f"--{name}={value}; leave it out, or ask for other --cards"
-                )
-        components.append(tuple(kept))
-    return Request(tuple(components), request.why)
-
-
-def refuse_array(request: Request, given: Mapping[str, str]) -> None:
-    """Raise ``PlanError`` where an array cannot be had."""
-    if "array" in given and len(request.components) > 1:
-        raise PlanError(
-            "a heterogeneous job takes no --array: ask for one kind of cards, or for kinds "
-            "in one partition with equal nodes"
-        )

@@ -11,7 +11,8 @@ from pathlib import Path
 from .. import __version__
 from ..errors import ConfigError, UsageError, Where
 
-_SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?\S*?(?:ba|da|k|z|a)?sh(?:\s|\Z)")
+_SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(?:ba|da|k|mk|z|a|)sh(?:\s|\Z)")
+_MISPLACED = re.compile(r"\s*#\s*SN\s+-", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"#SN(?:\s+(.*))?\Z")
 MAX_BYTES = 4 * 2**20
 """Slurm's own default limit for a batch script (max_script_size)."""
@@ -86,6 +87,25 @@ def sn_lines(script: Script) -> list[tuple[str, Where]]:
         except ValueError as error:
             raise ConfigError.one(place, f"#SN: {error}") from error
     return words
+
+
+def unread_lines(script: Script) -> list[str]:
+    """Return a note for each line that looks like ``#SN`` and is not read as one."""
+    lines = script.text.split("\n")
+    end = _first_command(lines)
+    return [
+        f"{script.origin}:{number}: this line is not read: {why}"
+        for number, line in enumerate(lines, start=1)
+        if _MISPLACED.match(line)
+        for why in [_why_unread(line, number > end)]
+        if why
+    ]
+
+
+def _why_unread(line: str, late: bool) -> str:
+    if late:
+        return "#SN lines stand before the first command"
+    return "" if _DIRECTIVE.match(line) else "write '#SN --...' at the start of the line"
 
 
 def with_plan(script: Script, plan: str) -> str:

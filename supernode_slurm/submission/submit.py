@@ -15,9 +15,11 @@ from ..plan import dumps
 from ..slurm import JobId, SlurmClient
 from ..slurmconf import assumed_release, find_release, runs_block
 from .ask import make_ask
-from .commandline import CommandLine, Settings, sbatch_settings, settings
-from .compose import Request, compose, merge, refuse_array
-from .script import Script, read_script, with_plan
+from .commandline import CommandLine, sbatch_settings, settings
+from .compose import Request, compose
+from .merge import merge
+from .script import Script, read_script, unread_lines, with_plan
+from .settings import Settings
 
 REFUSED = {
     "quiet": "it would hide the job's id",
@@ -38,7 +40,10 @@ class Prepared:
     script: Script
     """With the plan in it."""
     arguments: tuple[str, ...]
-    origins: Settings
+    asked: Settings
+    """Planning options."""
+    given: Settings
+    """sbatch's options that the user set, wherever."""
     notes: tuple[str, ...]
 
     @property
@@ -61,22 +66,22 @@ def prepare(
     for name, reason in REFUSED.items():
         if name in given.values:
             raise UsageError(f"--{name} ({given.origins[name]}): {reason}")
-    ask = make_ask(inventory, asked.values, given.values.get("partition"))
+    ask = make_ask(inventory, asked.values, given)
     view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
     release = find_release(client.release()) if client else assumed_release(inventory.release)
     room = Room(inventory, view, runs_block(inventory, release))
     choice = choose(room, ask)[0]
     request = compose(choice, room.block)
-    refuse_array(request, given.values)
-    request = merge(request, given.values, given.origins)
+    request = merge(request, given, choice.slots)
     return Prepared(
         choice=choice,
         request=request,
         options=_options(request, line.sbatch),
         script=Script(script.name, with_plan(script, dumps(choice.plan)), script.origin),
         arguments=line.arguments,
-        origins=asked,
-        notes=view.notes,
+        asked=asked,
+        given=given,
+        notes=(*view.notes, *ask.notes, *unread_lines(script)),
     )
 
 

@@ -133,7 +133,10 @@ def slurm_conf(layout: Layout, site: Iterable[tuple[str, str]], live: bool) -> s
     }
     if layout.communication:
         own["CommunicationParameters"] = layout.communication
-    settings = {**_DEFAULTS, **(_LIVE if live else _CLOUD), **dict(site), **own}
+    taken = dict(site)
+    settings = {**_DEFAULTS, **(_LIVE if live else _CLOUD), **taken, **own}
+    if "SelectType" in taken and "SelectTypeParameters" not in taken:
+        del settings["SelectTypeParameters"]  # ours belong to select/cons_tres
     lines = [f"{name}={value}" for name, value in settings.items()]
     return "\n".join([*lines, f"Include {MAIN}", ""])
 

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from ..errors import UsageError
+from ..errors import SupernodeError
 
 _GRACE_S = 10.0
 
@@ -19,7 +19,9 @@ def foreground(argv: Sequence[str], env: Mapping[str, str]) -> int:
     try:
         child = subprocess.Popen(list(argv), env=dict(env))
     except OSError as error:
-        raise UsageError(f"cannot run {argv[0]}: {error.strerror or error}") from error
+        failed = SupernodeError(f"cannot run {argv[0]}: {error.strerror or error}")
+        failed.exit_code = 127 if isinstance(error, FileNotFoundError) else 126
+        raise failed from error
     try:
         code = child.wait()
     except BaseException:

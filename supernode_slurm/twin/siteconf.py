@@ -35,6 +35,10 @@ class Dropped:
     key: str
     reason: str
 
+    def __str__(self) -> str:
+        """Return it as a message."""
+        return f"slurm.conf:{self.line}: {self.key} is left out: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class SiteConf:

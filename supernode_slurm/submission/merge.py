@@ -1,0 +1,132 @@
+"""What the user told sbatch, held against what the plan needs.
+
+What the plan leaves open is the user's; what both say must agree, or both are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .. import hostlist
+from ..errors import PlanError, UsageError
+from ..placement import Slot
+from .compose import Component, Request
+from .settings import Settings
+
+_OTHER_WAYS = (
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-task",
+    "gpus-per-socket",
+    "cpus-per-gpu",
+    "ntasks-per-gpu",
+    "ntasks-per-core",
+    "ntasks-per-socket",
+    "cores-per-socket",
+)
+"""Other ways to ask for what the plan asks for, which sbatch refuses beside it or miscounts."""
+
+_FEATURE = re.compile(r"[A-Za-z0-9_.\-]+\Z")
+
+
+def merge(request: Request, given: Settings, slots: tuple[Slot, ...]) -> Request:
+    """Return the request with the user's own options respected.
+
+    Raises ``UsageError`` that shows both sides where they contradict each other, and
+    ``PlanError`` where an array cannot be had.
+    """
+    if "array" in given.values and len(request.components) > 1:
+        raise PlanError(
+            "a heterogeneous job takes no --array: ask for one kind of cards, or for kinds "
+            "in one partition with equal nodes"
+        )
+    for name in _OTHER_WAYS:
+        if name in given.values:
+            asks = dict(request.components[0])["gres"]
+            raise UsageError(
+                f"{_said(given, name)} asks anew for what the plan asks for with --gres={asks}; "
+                "leave it out, or ask for other --cards"
+            )
+    if "ntasks" in given.values:
+        _check_tasks(request, given)
+    return replace(
+        request, components=tuple(_merged(part, given, slots) for part in request.components)
+    )
+
+
+def _said(given: Settings, name: str) -> str:
+    value = given.values[name]
+    return f"--{name}{'=' if value else ''}{value} ({given.origins[name]})"
+
+
+def _contradiction(given: Settings, name: str, ours: str) -> UsageError:
+    return UsageError(
+        f"{_said(given, name)} contradicts the plan's {ours}; leave it out, or ask for other "
+        "--cards"
+    )
+
+
+def _check_tasks(request: Request, given: Settings) -> None:
+    parts = [dict(part) for part in request.components]
+    wanted = sum(int(part["nodes"]) * int(part["ntasks-per-node"]) for part in parts)
+    if len(parts) > 1 or given.values["ntasks"] != str(wanted):
+        raise _contradiction(given, "ntasks", f"{wanted} tasks, one per device")
+
+
+def _merged(part: Component, given: Settings, slots: tuple[Slot, ...]) -> Component:
+    kept: list[tuple[str, str]] = []
+    options = dict(part)
+    if "nodelist" in given.values:
+        options["constraint"] = _with_nodes(options, given, slots)
+    if "constraint" in given.values:
+        options["constraint"] = _with_feature(options, given, slots)
+    for name, value in options.items():
+        user = given.values.get(name)
+        if user is None or name in ("constraint", "partition"):
+            kept.append((name, value))
+        elif name == "gres" and user == re.sub(r":[^:]*:", ":", value):
+            # The same number without the type: ours comes later on the line and is the sharper.
+            kept.append((name, value))
+        elif name == "cpus-per-task" or (name == "ntasks-per-node" and user == "1"):
+            # CPUs are no part of a plan; one task per node is how torchrun is started.
+            continue
+        elif user != value:
+            raise _contradiction(given, name, f"--{name}={value}")
+    return tuple(item for item in kept if item[1] or item[0] == "exclusive")
+
+
+def _with_feature(options: Mapping[str, str], given: Settings, slots: tuple[Slot, ...]) -> str:
+    """Return the constraint that holds the user's feature and ours."""
+    user, ours = given.values["constraint"], options.get("constraint", "")
+    names = {name for slot in slots for name in slot.domains}
+    if len(slots) == 1 and user in names and slots[0].span is None:
+        return user
+    if user in {slot.devices.type for slot in slots} and len(slots) == 1:
+        return ours or user
+    if _FEATURE.match(user) and (not ours or _FEATURE.match(ours)):
+        return f"{ours}&{user}" if ours else user
+    raise UsageError(
+        f"{_said(given, 'constraint')} and the plan's --constraint={ours} cannot both be had; "
+        "name one supernode or pool, or leave it out"
+    )
+
+
+def _with_nodes(options: Mapping[str, str], given: Settings, slots: tuple[Slot, ...]) -> str:
+    """Return the constraint for nodes that the user named, all within one domain."""
+    try:
+        named = set(hostlist.expand(given.values["nodelist"]))
+    except ValueError as error:
+        raise UsageError(f"{_said(given, 'nodelist')}: {error}") from error
+    slot = slots[0]
+    if len(slots) == 1 and slot.span is None and len(named) <= slot.group.nodes:
+        lists = slot.group.domains or (slot.group.hosts,)
+        for name, hosts in zip(slot.domains, lists, strict=True):
+            if named <= set(hostlist.expand(hosts)):
+                return name
+    where = options.get("constraint") or f"--nodes={options['nodes']}"
+    raise UsageError(
+        f"{_said(given, 'nodelist')} does not fit the plan's {where}: name at most as many nodes, "
+        "all in one supernode or pool, or leave it out"
+    )

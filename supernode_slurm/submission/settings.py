@@ -1,0 +1,19 @@
+"""Values that come from several sources, each with its origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Settings:
+    """Values with where each came from, the strongest source first."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, value: str, origin: str) -> None:
+        """Set a value unless a stronger source has."""
+        if name not in self.values:
+            self.values[name] = value
+            self.origins[name] = origin
