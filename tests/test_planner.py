@@ -12,7 +12,9 @@ from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.plan import DeviceGroup, Plan, dumps, loads
 from supernode_slurm.planner import Layout, Offer, Workload, plan_uniform, predict
-from supernode_slurm.planner.uniform import divisors
+from supernode_slurm.planner.device import device_of
+from supernode_slurm.planner.mesh import MeshCost, Shape
+from supernode_slurm.planner.uniform import divisors, tensor_sizes
 
 PARTS = ["compute", "tp", "pp", "bubble", "dp", "optimizer"]
 
@@ -102,6 +104,38 @@ def test_key_heads_limit_tensor_parallelism() -> None:
     # Qwen2.5-7B: 28 heads and 4 key heads; of the sizes up to 8 only these divide the heads.
     plans = uniform(workload("qwen2.5-7b", 64), offer("h100", 1))
     assert {plan.pipelines[0].meshes[0].tp for plan in plans} == {1, 2, 4}
+
+
+def test_key_heads_are_copied_only_where_the_framework_does_it() -> None:
+    # Llama-3-70B has 8 key heads.
+    rack = offer("gb200", 16, per_node=4, domain=18)
+    asked = workload("llama-3-70b", 64)
+    assert max(tensor_sizes(asked, device_of(rack, "bf16"), capabilities("megatron"))) == 64
+    for framework in ("mindspeed", "flagscale", "torchtitan"):
+        assert max(tensor_sizes(asked, device_of(rack, "bf16"), capabilities(framework))) == 8
+
+
+def test_a_copied_key_head_is_kept_whole_and_gathered() -> None:
+    asked = workload("llama-3-70b", 64)
+    few = replace(asked.model, kv_heads=4, head_dim=128)
+    given_, shape = device_of(offer("h100", 1), "bf16"), Shape(8, 1, "none", True)
+    whole = MeshCost(asked, given_, shape)
+    copied = MeshCost(replace(asked, model=few), given_, shape)
+    # Both have one key head on each rank; four are gathered first.
+    assert copied.kept_bytes == whole.kept_bytes
+    assert copied.layer.tp_s > whole.layer.tp_s
+
+
+def test_tensor_parallelism_divides_the_sequence() -> None:
+    for sequence, sizes in (
+        (4096, [1, 2, 4, 8]),
+        (1000, [1, 2, 4, 8]),
+        (4100, [1, 2, 4]),
+        (99, [1]),
+    ):
+        asked = workload("llama-3-8b", 64, sequence)
+        given_ = device_of(offer("h100", 1), "bf16")
+        assert tensor_sizes(asked, given_, capabilities("megatron")) == sizes
 
 
 def test_a_framework_gets_only_what_it_can_run() -> None:

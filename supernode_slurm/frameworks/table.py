@@ -12,9 +12,12 @@ from ..planner import Capabilities
 _TABLE = {
     item.name: item
     for item in (
+        # Key heads: num_query_groups < world_size in megatron/core/transformer/attention.py.
+        # The Megatron under MindSpeed-LLM and FlagScale was not found to have it.
         Capabilities(
             name="megatron",
             tensor=True,
+            copies_kv_heads=True,
             pipeline=True,
             uneven_stages=True,
             uneven_samples=False,
@@ -25,6 +28,7 @@ _TABLE = {
         Capabilities(
             name="mindspeed",
             tensor=True,
+            copies_kv_heads=False,
             pipeline=True,
             uneven_stages=True,
             uneven_samples=False,
@@ -35,6 +39,7 @@ _TABLE = {
         Capabilities(
             name="flagscale",
             tensor=True,
+            copies_kv_heads=False,
             pipeline=True,
             uneven_stages=True,
             uneven_samples=False,
@@ -46,6 +51,7 @@ _TABLE = {
         Capabilities(
             name="deepspeed",
             tensor=False,
+            copies_kv_heads=False,
             pipeline=False,
             uneven_stages=False,
             uneven_samples=False,
@@ -56,6 +62,7 @@ _TABLE = {
         Capabilities(
             name="torchtitan",
             tensor=True,
+            copies_kv_heads=False,
             pipeline=True,
             uneven_stages=True,
             uneven_samples=False,
@@ -67,6 +74,7 @@ _TABLE = {
         Capabilities(
             name="torch",
             tensor=False,
+            copies_kv_heads=False,
             pipeline=False,
             uneven_stages=False,
             uneven_samples=True,

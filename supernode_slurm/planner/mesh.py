@@ -46,6 +46,9 @@ class MeshCost:
         self.spread = shape.tp if shape.sequence_parallel else 1
         self.layer_params = self.model.layer_params / shape.tp
         self.table_params = self.model.table_params / shape.tp
+        # Each rank has a whole key head, a copy where there are fewer than ranks.
+        self.copied = shape.tp > self.model.kv_heads
+        self.kv_width = max(self.model.kv_heads / shape.tp, 1) * self.model.head_dim
         self.layer = self._layer()
         self.embedding = self._embedding()
         self.head = self._head()
@@ -84,11 +87,12 @@ class MeshCost:
     def _layer(self) -> Cost:
         model, tp = self.model, self.shape.tp
         width = (model.attention_width + 2 * model.kv_width) / tp
+        used = model.attention_width / tp + 2 * self.kv_width
         mlp = self._mlp_s()
         linear = self._matmul_s(model.hidden, width)
         linear += self._matmul_s(model.attention_width / tp, model.hidden)
         # Two norms and two residual sums over the hidden state; rotation of queries, keys.
-        linear += self._touch_s(10 * model.hidden / self.spread + 2 * width)
+        linear += self._touch_s(10 * model.hidden / self.spread + 2 * used)
         core, core_backward = self._attention_s()
         forward = linear + mlp + core
         total = forward + 2 * (linear + mlp) + core_backward
@@ -99,29 +103,36 @@ class MeshCost:
         elif self.shape.recompute == "selective":
             total += mlp if self.shape.flash else core
             reductions = 5 if self.shape.flash else 4
-        return Cost(max(total, k.LAUNCH_S), reductions * self._reduce_s())
+        tp_s = reductions * self._reduce_s(model.hidden)
+        if self.copied:
+            # Projected in shares, then gathered from all ranks, as Megatron does; the way
+            # back scatters. A gather and a scatter are one reduction.
+            gathers = 1.5 if self.shape.recompute == "full" else 1
+            tp_s += gathers * self._reduce_s(width * tp)
+        return Cost(max(total, k.LAUNCH_S), tp_s)
 
-    def _reduce_s(self) -> float:
-        """Return the exposed time of one all-reduce of the hidden state."""
+    def _reduce_s(self, elements: float) -> float:
+        """Return the exposed time of one all-reduce of 16-bit elements, given per token."""
         tp = self.shape.tp
         if tp == 1:
             return 0.0
-        moved = 2 * self.tokens * self.model.hidden * 2 * (tp - 1) / tp
+        moved = 2 * self.tokens * elements * 2 * (tp - 1) / tp
         latency = k.COLLECTIVE_S + 2 * (tp - 1) * self.device.hop_s
         return k.TENSOR_EXPOSED * (moved / self.device.scale_up_bs + latency)
 
     def _embedding(self) -> Cost:
-        return Cost(self._touch_s(8 * self.model.hidden), self._reduce_s())
+        return Cost(self._touch_s(8 * self.model.hidden), self._reduce_s(self.model.hidden))
 
     def _head(self) -> Cost:
         shard = self.model.vocab / self.shape.tp
         traffic = k.LOGIT_TRAFFIC_BYTES * self.tokens * shard / self.device.elementwise_bs
-        return Cost(3 * self._matmul_s(self.model.hidden, shard) + traffic, self._reduce_s())
+        products = 3 * self._matmul_s(self.model.hidden, shard)
+        return Cost(products + traffic, self._reduce_s(self.model.hidden))
 
     def _attention_bytes(self) -> float:
         """Return what attention keeps per token for its backward pass."""
         model, tp = self.model, self.shape.tp
-        kept = 2 * (2 * model.attention_width + 2 * model.kv_width) / tp
+        kept = 2 * (2 * model.attention_width / tp + 2 * self.kv_width)
         if not self.shape.flash and self.shape.recompute == "none":
             kept += 5 * model.heads * self.sequence / tp
         return kept

@@ -43,9 +43,10 @@ def divisors(number: int) -> list[int]:
 
 
 def tensor_sizes(workload: Workload, device: Device, capabilities: Capabilities) -> list[int]:
-    """Return the legal TP sizes: inside one fabric, and the heads must divide.
+    """Return the legal TP sizes: inside one fabric; heads and the sequence must divide.
 
-    Fewer key heads than ranks are copied, so that either divides the other.
+    Sequence parallelism goes with TP and cuts the sequence. Fewer key heads than ranks are
+    legal where the framework copies them.
     """
     if not capabilities.tensor:
         return [1]
@@ -54,8 +55,12 @@ def tensor_sizes(workload: Workload, device: Device, capabilities: Capabilities)
         size
         for size in divisors(math.gcd(device.domain, device.total))
         if model.heads % size == 0
-        and (model.kv_heads % size == 0 or size % model.kv_heads == 0)
+        and (
+            model.kv_heads % size == 0
+            or (capabilities.copies_kv_heads and size % model.kv_heads == 0)
+        )
         and model.ffn % size == 0
+        and workload.sequence % size == 0
     ]
 
 

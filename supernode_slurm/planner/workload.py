@@ -45,6 +45,8 @@ class Capabilities:
     name: str
     tensor: bool
     """Tensor parallelism, with sequence parallelism."""
+    copies_kv_heads: bool
+    """TP may exceed the number of key heads: several ranks then hold the same one."""
     pipeline: bool
     uneven_stages: bool
     """Stages may hold different numbers of layers."""
