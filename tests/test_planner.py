@@ -298,6 +298,14 @@ def test_weights_and_optimizer_take_18_bytes_per_parameter() -> None:
     assert sharded == pytest.approx((6 + 12 / 8) * 6_738_415_616 / 2**30, rel=1e-3)
 
 
+def test_fp16_keeps_its_gradients_in_16_bit() -> None:
+    layout = Layout(1, 8, 1, (32,), "full", 1, False)
+    asked = replace(workload("llama-2-7b", 8, 1), precision="fp16")
+    for zero, per_parameter in ((0, 20), (1, 4 + 16 / 8)):
+        need = predict(asked, offer("h100", 1, 8), replace(layout, zero=zero)).memory_gib[0]
+        assert need == pytest.approx(per_parameter * 6_738_415_616 / 2**30, rel=1e-3)
+
+
 def test_activations_are_those_of_korthikanti_2022() -> None:
     """Figure 1, 530B at TP 8, PP 35, VPP 3: 23.1 GiB with sequence-parallel selective
     recomputation; the formula there also keeps dropout masks, 2 of 34 bytes.

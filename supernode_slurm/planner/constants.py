@@ -75,7 +75,11 @@ OPTIMIZER_TRAFFIC_BYTES = 34
 """Memory traffic per parameter of an Adam step with 32-bit master weights."""
 
 WEIGHT_BYTES, GRADIENT_BYTES, ADAM_BYTES = 2, 4, 12
-"""Memory per parameter: 16-bit weight, 32-bit gradient, master weight and two moments."""
+"""Memory per parameter: 16-bit weight, 32-bit gradient, master weight and two moments.
+
+In fp16 the gradient takes 2 bytes and the optimiser 4 more: 20 and 4 + 16 / dp instead of
+18 and 6 + 12 / dp (Megatron-LM docs/user-guide/features/dist_optimizer.md).
+"""
 
 USABLE_MEMORY = 60.32 / 64
 """Share of a card's memory that a training process gets: 60.32 GiB of 64 on Atlas 800T A2

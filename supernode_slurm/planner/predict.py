@@ -111,7 +111,7 @@ def sharing_of(device: Device, layout: Layout, precision: str) -> Sharing:
 
 
 def gradient_bytes(precision: str) -> int:
-    """Return the wire size of a gradient: Megatron sums bf16 gradients in 32 bit."""
+    """Return the size of a gradient: Megatron keeps and sums bf16 gradients in 32 bit."""
     return 4 if precision == "bf16" else 2
 
 

@@ -17,7 +17,7 @@ class Sharing:
     bandwidth_bs: float
     """Bytes per second of one rank in their collectives."""
     gradient_bytes: int
-    """Per parameter on the wire."""
+    """Per parameter, kept and on the wire."""
     overlap: bool = True
 
 
@@ -87,7 +87,7 @@ def end_bytes(mesh: MeshCost, table_params: float, last: bool, sharing: Sharing)
     needed = table_params * _state_bytes(sharing) + working
     if sharing.zero == 3:
         # Two layers and the tables are whole while they compute, with one gradient.
-        whole = 2 * k.WEIGHT_BYTES + k.GRADIENT_BYTES
+        whole = 2 * k.WEIGHT_BYTES + sharing.gradient_bytes
         needed += whole * mesh.layer_params + k.WEIGHT_BYTES * table_params
     return needed
 
@@ -102,7 +102,10 @@ def in_flight(stage: int, stages: int, micro_batches: float, virtual_stages: int
 
 def _state_bytes(sharing: Sharing) -> float:
     """Return the bytes per parameter of weight, gradient and optimiser on one device."""
-    whole, adam = k.WEIGHT_BYTES + k.GRADIENT_BYTES, k.ADAM_BYTES
+    whole, adam = k.WEIGHT_BYTES + sharing.gradient_bytes, k.ADAM_BYTES
+    if sharing.gradient_bytes < k.GRADIENT_BYTES:
+        # Adam works on a 32-bit copy of 16-bit gradients, shared as its moments are.
+        adam += k.GRADIENT_BYTES
     if sharing.zero == 3:
         return (whole + adam) / sharing.dp
     return whole + adam / (sharing.dp if sharing.zero else 1)
