@@ -83,6 +83,16 @@ def test_flagscales_layout_lists_the_meshes() -> None:
     }
 
 
+@pytest.mark.parametrize(("model", "untied"), [("qwen2.5-3b", False), ("llama-3-8b", True)])
+def test_flagscale_is_told_whether_tables_are_tied(model: str, untied: bool) -> None:
+    # Its default is tied, whatever the model.
+    asked = replace(workload(model, 64), framework="flagscale")
+    plans = plan_mixed(asked, [offer("a100", 1), offer("h100", 1)], capabilities("flagscale"))
+    for plan in plans:
+        told = yaml.safe_load(flagscale.layout(plan))["model"]
+        assert told["untie_embeddings_and_output_weights"] is untied
+
+
 def test_vendors_that_flagcx_joins_need_no_detour_over_the_host() -> None:
     found = yaml.safe_load(flagscale.layout(across("cambricon")))["system"]
     assert found["distributed_backend"] == "flagcx"
@@ -114,6 +124,7 @@ def test_every_plan_across_meshes_is_one_that_flagscale_accepts() -> None:
         (with_pipeline(across(), stages=(Stage(1, 8), Stage(0, 24))), "consecutive stages"),
         (with_pipeline(across(), stages=(Stage(0, 32), Stage(1, 0))), "must hold a layer"),
         (replace(across(), global_batch=66), "must be a multiple of 4"),
+        (replace(across(), tied_embeddings=True), "equal tp and dp on the first and last"),
         (replace(across(), pipelines=across().pipelines * 2), "the plan has 2"),
     ],
 )

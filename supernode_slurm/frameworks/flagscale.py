@@ -53,7 +53,7 @@ def layout(plan: Plan) -> str:
         f"  seq_length: {plan.sequence}\n"
         f"  micro_batch_size: {meshes[0].micro_batch}\n"
         f"  global_batch_size: {plan.global_batch}\n"
-        f"{_tables(pipeline)}"
+        f"  untie_embeddings_and_output_weights: {_yaml(not plan.tied_embeddings)}\n"
     )
 
 
@@ -94,6 +94,8 @@ def _broken_sizes(plan: Plan, pipeline: Pipeline) -> list[str]:
         broken.append("expert parallelism must be 1 on all meshes or on none")
     if len({mesh.recompute for mesh in meshes}) != 1:
         broken.append("all meshes must recompute alike")
+    if plan.tied_embeddings and (meshes[0].tp, meshes[0].dp) != (meshes[-1].tp, meshes[-1].dp):
+        broken.append("tied embeddings need equal tp and dp on the first and last mesh")
     if any(mesh.zero > 1 for mesh in meshes):
         broken.append("the distributed optimizer is ZeRO-1, no further")
     return broken
@@ -123,15 +125,6 @@ def _needs_cpu(plan: Plan) -> bool:
 def _backend(plan: Plan) -> str:
     vendors = {group.vendor for group in plan.groups}
     return "flagcx" if len(vendors) > 1 else platform(vendors.pop()).dist_backend
-
-
-def _tables(pipeline: Pipeline) -> str:
-    first, last = pipeline.meshes[0], pipeline.meshes[-1]
-    if (first.tp, first.dp) == (last.tp, last.dp):
-        return ""
-    # Tied tables would be summed over first and last stage, which FlagScale does only
-    # between equal cuts; the planner gives unequal ones to untied models alone.
-    return "  untie_embeddings_and_output_weights: true\n"
 
 
 def _yaml(value: bool) -> str:

@@ -122,6 +122,8 @@ class Plan:
     predicted: Predicted | None = None
     precision: str = "bf16"
     version: int = 1
+    tied_embeddings: bool = False
+    """The model's output head is its embedding's table."""
 
     @property
     def devices(self) -> int:

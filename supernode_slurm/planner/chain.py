@@ -326,4 +326,5 @@ class _Search:
             pipelines=(Pipeline(workload.global_batch, meshes, stages),),
             predicted=predicted,
             precision=workload.precision,
+            tied_embeddings=workload.model.tied,
         )

@@ -158,6 +158,7 @@ def _plan(
         ),
         predicted=_predicted(workload, kinds, choices),
         precision=workload.precision,
+        tied_embeddings=workload.model.tied,
     )
 
 

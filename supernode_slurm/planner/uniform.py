@@ -200,4 +200,5 @@ def _plan(workload: Workload, offer: Offer, layout: Layout, predicted: Predicted
         pipelines=(Pipeline(workload.global_batch, (mesh,), stages),),
         predicted=predicted,
         precision=workload.precision,
+        tied_embeddings=workload.model.tied,
     )
