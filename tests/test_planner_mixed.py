@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.plan import Plan, dumps, loads
-from supernode_slurm.planner import Layout, Offer, Workload, chain, plan_mixed, predict
+from supernode_slurm.planner import (
+    Layout,
+    Offer,
+    Workload,
+    alone,
+    chain,
+    plan_mixed,
+    plan_uniform,
+    predict,
+)
 from tests.test_planner import PARTS, offer, step_s, workload
 
 A100, H100 = offer("a100", 2), offer("h100", 1)
@@ -228,6 +237,25 @@ def test_one_dtype_is_agreed_on() -> None:
     old = offer("ascend-910a", 2)
     plan = mixed(workload("qwen2.5-1.5b", 64, 1024), [old, ASCEND], "flagscale")[0]
     assert plan.precision == "fp16"
+
+
+def test_a_group_alone_can_be_faster_than_the_mix() -> None:
+    # 32 samples: an A100 needs longer for its one than 16 H100 for two each.
+    asked = replace(workload("llama-3-8b", 32, 2048), framework="torch")
+    offers = [offer("a100", 1), offer("h100", 2)]
+    mix = plan_mixed(asked, offers, capabilities("torch"))[0]
+    slow, fast = alone(asked, offers, capabilities("torch"))
+    assert slow is not None and fast is not None
+    assert step_s(fast) < 0.8 * step_s(mix) < step_s(slow)
+    assert fast.groups == (offers[1].group,)
+
+
+def test_a_group_that_cannot_run_alone_has_no_plan() -> None:
+    asked = replace(workload("qwen2.5-0.5b", 40, 2048), framework="torch")
+    offers = [offer("a100", 4), offer("h100", 1)]
+    slow, fast = alone(asked, offers, capabilities("torch"))
+    assert slow is None  # 40 samples do not divide over 32 cards
+    assert fast == plan_uniform(asked, offers[1], capabilities("torch"))[0]
 
 
 def test_one_offer_is_planned_as_usual() -> None:

@@ -1,7 +1,7 @@
 """From a workload and devices on offer to ranked plans."""
 
 from .constants import MEAN_ERROR
-from .mixed import plan_mixed
+from .mixed import alone, plan_mixed
 from .predict import predict
 from .uniform import plan_uniform
 from .workload import Capabilities, Layout, Offer, Workload
@@ -12,6 +12,7 @@ __all__ = [
     "Layout",
     "Offer",
     "Workload",
+    "alone",
     "plan_mixed",
     "plan_uniform",
     "predict",

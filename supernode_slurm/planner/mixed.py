@@ -43,5 +43,22 @@ def plan_mixed(
     return tuple(sorted(plans, key=_step_time))
 
 
+def alone(
+    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities
+) -> tuple[Plan | None, ...]:
+    """Return each offer's best plan without the others, None where it has none.
+
+    A mix is worth its trouble only if it beats all of them.
+    """
+    return tuple(_best_alone(workload, offer, capabilities) for offer in offers)
+
+
+def _best_alone(workload: Workload, offer: Offer, capabilities: Capabilities) -> Plan | None:
+    try:
+        return plan_uniform(workload, offer, capabilities)[0]
+    except PlanError:
+        return None
+
+
 def _step_time(plan: Plan) -> float:
     return plan.predicted.step_time_s if plan.predicted else float("inf")
