@@ -340,6 +340,29 @@ def test_a_replica_group_shares_the_network_cards_of_its_node() -> None:
     assert one_each / all_dp == pytest.approx((3 / 4) / (31 / 32), rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("name", "two", "eight"),
+    [
+        # Full meshes: 7 links, one to each neighbour.
+        ("mi300x", 64 * 0.81, 448 * 0.81),
+        ("ascend910b2", 28 * 0.81, 196 * 0.48),
+        # Behind a switch two cards have all links.
+        ("h100", 450 * 0.81, 450 * 0.81),
+    ],
+)
+def test_a_small_group_of_a_full_mesh_has_few_links(name: str, two: float, eight: float) -> None:
+    given_ = device_of(offer(name, 1), "bf16")
+    assert given_.group_bs(2) == pytest.approx(two * 1e9)
+    assert given_.group_bs(8) == pytest.approx(eight * 1e9)
+
+    def reduction_s(tp: int) -> float:
+        cost = MeshCost(workload(), given_, Shape(tp, 1, "none", True))
+        return cost.layer.tp_s
+
+    # Eight ranks move 7/8 of the data, two 1/2: slower only where links lie idle.
+    assert (reduction_s(2) > reduction_s(8)) == (two < eight)
+
+
 def test_part_of_a_node_gets_its_part_of_the_network() -> None:
     # Four of the eight cards of two nodes: the other four drive the other half.
     whole = offer("h100", 2)

@@ -75,6 +75,11 @@ class Accelerator:
         """Return the scale-up bandwidth of one device."""
         return self._per_device(self.card_scale_up_gbs)
 
+    @property
+    def p2p_gbs(self) -> float | None:
+        """Return the bandwidth between two devices; None if that is the whole."""
+        return self._per_device(self.card_p2p_gbs)
+
     def peak_tflops(self, precision: str) -> float | None:
         """Return the dense peak of one device in bf16, fp16 or fp8; None if it has none."""
         peaks = {

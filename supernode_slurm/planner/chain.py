@@ -258,7 +258,7 @@ class _Search:
         for part, following in zip(parts, (*parts[1:], None), strict=True):
             device = self.devices[part.offer]
             inside = device.domain == device.total
-            inner = self._hop_s(part, device.scale_up_bs if inside else device.nic_bs)
+            inner = self._hop_s(part, device.group_bs(2) if inside else device.nic_bs)
             outer = inner if following is None else self._crossing_s(part, following)
             hops.extend([inner] * (part.pp - 1))
             hops.append(outer)

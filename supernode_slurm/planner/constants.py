@@ -21,7 +21,10 @@ SCALE_UP_SHARE = 0.81
 """Reached share of the vendor's scale-up rate (NVLink, xGMI ...)."""
 
 HCCS_SHARE = 0.48
-"""The same on Ascend's HCCS, where the vendor adds links that one ring cannot all use."""
+"""The same on Ascend's HCCS, where the vendor adds links that one ring cannot all use.
+
+A single link of HCCS is taken at ``SCALE_UP_SHARE``.
+"""
 
 COLLECTIVE_S = 25e-6
 """Start of one collective or transfer, seconds."""

@@ -21,6 +21,9 @@ class Device:
     memory_bytes: float
     """What a training process gets."""
     scale_up_bs: float
+    """Over all links of the scale-up fabric."""
+    neighbour_bs: float
+    """Over the links to one other device: less in a full mesh, all behind a switch."""
     nic_bs: float
     hop_s: float
     """Latency of the scale-up fabric."""
@@ -36,9 +39,20 @@ class Device:
         group leaves the fabric, its members inside one fabric share their network cards.
         """
         if self.inside(span):
-            return self.scale_up_bs
-        together = max(1, min(ranks, self.domain // stride))
-        return min(self.scale_up_bs, self.nic_bs * together)
+            return self.group_bs(ranks)
+        return self.joined_bs(max(1, min(ranks, self.domain // stride)))
+
+    def group_bs(self, ranks: int) -> float:
+        """Return the bandwidth of each of ``ranks`` > 1 devices inside one fabric.
+
+        In a full mesh a device reaches only the links to the others of its group.
+        """
+        return min(self.scale_up_bs, self.neighbour_bs * (ranks - 1))
+
+    def joined_bs(self, together: int) -> float:
+        """Return the bandwidth of each device where groups of several fabrics join."""
+        inner = self.group_bs(together) if together > 1 else self.scale_up_bs
+        return min(inner, self.nic_bs * together)
 
     def inside(self, span: int) -> bool:
         """Tell whether aligned groups of ``span`` devices stay inside one fabric."""
@@ -55,6 +69,7 @@ def device_of(offer: Offer, precision: str) -> Device:
         raise PlanError(f"the catalogue has no memory size or bandwidth for {card.id}")
     share = k.ATTENTION_SHARE.get(card.gres_type, k.ATTENTION_SHARE_ELSEWHERE)
     link = k.HCCS_SHARE if card.vendor == "huawei" else k.SCALE_UP_SHARE
+    scale_up_bs = offer.scale_up_gbs * link * 1e9
     return Device(
         peak=peak * 1e12,
         matmul=matmul * k.MATMUL_REACHED * 1e12,
@@ -62,7 +77,9 @@ def device_of(offer: Offer, precision: str) -> Device:
         memory_bs=card.memory_gbs * 1e9,
         elementwise_bs=card.memory_gbs * k.MEMORY_SHARE * 1e9,
         memory_bytes=card.memory_gib * k.USABLE_MEMORY * 2**30,
-        scale_up_bs=offer.scale_up_gbs * link * 1e9,
+        scale_up_bs=scale_up_bs,
+        # One ring uses the whole of one link, on HCCS too.
+        neighbour_bs=card.p2p_gbs * k.SCALE_UP_SHARE * 1e9 if card.p2p_gbs else scale_up_bs,
         nic_bs=offer.nic_gbs * k.NETWORK_SHARE * 1e9,
         hop_s=offer.scale_up_latency_ns * 1e-9,
         domain=offer.domain_devices,

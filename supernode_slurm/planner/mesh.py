@@ -118,7 +118,7 @@ class MeshCost:
             return 0.0
         moved = 2 * self.tokens * elements * 2 * (tp - 1) / tp
         latency = k.COLLECTIVE_S + 2 * (tp - 1) * self.device.hop_s
-        return k.TENSOR_EXPOSED * (moved / self.device.scale_up_bs + latency)
+        return k.TENSOR_EXPOSED * (moved / self.device.group_bs(tp) + latency)
 
     def _embedding(self) -> Cost:
         return Cost(self._touch_s(8 * self.model.hidden), self._reduce_s(self.model.hidden))

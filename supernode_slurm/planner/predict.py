@@ -122,7 +122,7 @@ def p2p_s(mesh: MeshCost, layout: Layout) -> float:
         return 0.0
     device = mesh.device
     inside = device.inside(layout.tp * layout.dp * layout.pp)
-    bandwidth = device.scale_up_bs if inside else device.nic_bs
+    bandwidth = device.group_bs(2) if inside else device.nic_bs
     return 2 * (mesh.tokens * mesh.model.hidden * 2 / layout.tp / bandwidth + k.COLLECTIVE_S)
 
 

@@ -126,9 +126,7 @@ def _plan(
         dp=sum(offer.devices for offer in offers),
         zero=zero,
         # The replicas form one ring over the network; the slowest link sets its pace.
-        bandwidth_bs=min(
-            min(device.scale_up_bs, device.nic_bs * device.domain) for device in devices
-        ),
+        bandwidth_bs=min(device.joined_bs(device.domain) for device in devices),
         gradient_bytes=gradient_bytes(workload.precision),
     )
     kinds = [
