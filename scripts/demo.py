@@ -22,6 +22,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+from supernode_slurm import hostlist
 from supernode_slurm.data import data_dir
 from supernode_slurm.inventory import load
 from supernode_slurm.slurm import CliClient, JobId, LiveJob
@@ -60,6 +61,11 @@ def expect(claim: str, true: bool) -> None:
     print(f"ok: {claim}", flush=True)
 
 
+def same(what: str, planned: object, real: object) -> None:
+    """Compare what was planned with what Slurm did."""
+    expect(f"{what}: planned {planned}, real {real}", planned == real)
+
+
 def wait(client: CliClient, job: JobId, states: set[str]) -> LiveJob:
     """Return the job once it is in one of these states."""
     deadline = time.monotonic() + WAIT_S
@@ -73,22 +79,36 @@ def wait(client: CliClient, job: JobId, states: set[str]) -> LiveJob:
 
 
 def one_supernode(client: CliClient, folder: Path) -> None:
-    """Step 1: a 70B model on 64 cards lands on one H100 supernode."""
+    """Step 1: a 70B model on 64 cards waits for a whole H100 supernode, and gets one."""
     script = folder / "pretrain.sh"
     script.write_text("#!/bin/bash\n#SBATCH --time=1:00:00 --output=/dev/null\nsleep 3600\n")
     words = ("--model", "llama-3-70b", "--cards", "h100:64", str(script))
     show("1. Llama-3-70B on 64 H100: the plan", "sn", "plan", *words[:4], "-n", "3")
     planned = json.loads(show("", "sn-submit", "--dry-run", "--json", *words, quiet=True))
-    said = show("   submitted", "sn-submit", *words)
+    room = load(Path(os.environ["SN_INVENTORY"]))
+    first, second = (set(item.hosts) for item in room.supernodes[:2])
+    small = ["--partition=train", "--output=/dev/null", "--wrap=sleep 3600"]
+    busy = [client.submit([f"--nodelist={min(hosts)}", *small]) for hosts in (first, second)]
+    for job in busy:
+        wait(client, job, {"RUNNING"})
+    said = show("   submitted, with one node of each supernode busy", "sn-submit", *words)
     job = JobId.parse(said.split()[3])
+    time.sleep(3)
+    live = client.job(job)
+    print(f"job {job}: {', '.join(live.states)} ({live.reason})")
+    expect(
+        "14 free nodes in two supernodes are no place for it: it waits", "PENDING" in live.states
+    )
+    client.cancel(busy[1])
     live = wait(client, job, {"RUNNING"})
     print(f"job {job}: {', '.join(live.states)} on {live.nodes}")
-    room = load(Path(os.environ["SN_INVENTORY"]))
-    homes = {item.name for item in room.supernodes if set(live.hosts) <= set(item.hosts)}
     group = planned["plan"]["groups"][0]
-    expect(f"{group['nodes']} nodes as planned", len(live.hosts) == group["nodes"])
-    expect(f"all in one supernode ({', '.join(homes)})", len(homes) == 1)
+    same("nodes", group["nodes"], len(live.hosts))
+    cards = f"{group['gres']}:{group['name']}:{group['devices_per_node']}"
+    same("cards on each", cards, ",".join(map(str, live.gres)))
+    same("supernode", hostlist.fold(second), live.nodes)
     client.cancel(job)
+    client.cancel(busy[0])
 
 
 def mixed_job(client: CliClient, folder: Path) -> None:
@@ -109,10 +129,16 @@ def mixed_job(client: CliClient, folder: Path) -> None:
     print("\n".join([f"job {job}: {', '.join(live.states)} on {live.nodes}", *lines]))
     expect("the job ended well", "COMPLETED" in live.states)
     ranks = re.findall(r"rank +(\d+) of \d+ on (\S+): (\S+), (.*), samples (\d+)\.\.(\d+)", text)
-    kinds = Counter(rank[2] for rank in ranks)
-    wanted = {g["accelerator"]: g["nodes"] * g["devices_per_node"] for g in planned["groups"]}
-    expect(f"every rank runs on its kind of card: {wanted}", kinds == wanted)
-    expect("every rank has its vendor's variable", all("VISIBLE_DEVICES=0" in r[3] for r in ranks))
+    groups = {group["accelerator"]: group for group in planned["groups"]}
+    wanted = {name: g["nodes"] * g["devices_per_node"] for name, g in groups.items()}
+    same("ranks on each kind of card", wanted, dict(Counter(rank[2] for rank in ranks)))
+    seen = {f"{rank[2]}: {rank[3]}" for rank in ranks}
+    lists = {
+        f"{name}: {variable}={','.join(map(str, range(group['devices_per_node'])))}"
+        for name, group in groups.items()
+        for variable in group["visible_env"]
+    }
+    same("devices that a rank sees", sorted(lists), sorted(seen))
     samples: Counter[str] = Counter()
     for rank in ranks:
         samples[rank[2]] += int(rank[5]) - int(rank[4]) + 1
@@ -120,7 +146,7 @@ def mixed_job(client: CliClient, folder: Path) -> None:
         planned["groups"][line["meshes"][0]["group"]]["accelerator"]: line["samples"]
         for line in planned["pipelines"]
     }
-    expect(f"the shares are the planned ones: {shares}", samples == shares)
+    same("samples of each kind", shares, dict(samples))
     expect("the parameters are those of one process", ": the same" in text)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,21 +28,38 @@ def data_dir(name: str) -> Traversable:
     return packaged if packaged.is_dir() else Path(__file__).resolve().parents[1] / name
 
 
-def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that a reader sees all of the old text or all of the new one.
+def write_atomically(texts: Mapping[Path, str], mode: int = 0o644) -> None:
+    """Write files so that a reader of each sees all of the old text or all of the new one.
 
-    An existing file keeps its mode.
+    All texts are on the disk before the first file changes. A file that exists keeps its
+    mode, owner and group.
     """
-    if path.exists():
-        mode = path.stat().st_mode & 0o7777
+    staged: dict[str, Path] = {}
+    try:
+        for path, text in texts.items():
+            staged[_stage(path, text, mode)] = path
+        for name, path in staged.items():
+            os.replace(name, path)
+    finally:
+        for name in staged:
+            Path(name).unlink(missing_ok=True)
+
+
+def _stage(path: Path, text: str, mode: int) -> str:
+    """Write a text beside its file and return the name it has there."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, mode)
-        os.replace(name, path)
+        if path.exists():
+            shutil.copymode(path, name)
+            if os.geteuid() == 0:
+                os.chown(name, path.stat().st_uid, path.stat().st_gid)
+        else:
+            os.chmod(name, mode)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    return name

@@ -31,6 +31,11 @@ class Where:
         return f"{self.file}:{self.line}:{self.column}"
 
 
+def printable(text: str) -> str:
+    """Return a text on one line, its control characters shown and not obeyed."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 @dataclass(frozen=True, order=True)
 class Problem:
     """One thing wrong with an input: where, what, and what to do about it."""
@@ -41,7 +46,7 @@ class Problem:
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}"
-        return f"{text}; {self.todo}" if self.todo else text
+        return printable(f"{text}; {self.todo}" if self.todo else text)
 
 
 class SupernodeError(Exception):

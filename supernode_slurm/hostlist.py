@@ -55,11 +55,6 @@ def fold(hosts: Iterable[str], sort: bool = True) -> str:
     return ",".join(parts)
 
 
-def natural_key(host: str) -> tuple[str, int, int]:
-    """Return a sort key that orders ``n2`` before ``n10``."""
-    return _tail_key(_split_tail(host))
-
-
 def _split_tail(host: str) -> tuple[str, str]:
     """Return the name and its trailing digits, which are empty where none may be folded."""
     stem = host.rstrip("0123456789")
@@ -129,7 +124,7 @@ def _expand_item(item: str, room: int) -> list[str]:
     if total > room:
         raise ValueError(f"host list {item[:80]!r} names more than {HOST_LIMIT:,} hosts")
     names = ["".join(parts) for parts in product(*choices)]
-    if not _HOST.match(names[0]) or any(len(name) > 63 for name in (names[0], names[-1])):
+    if not _HOST.match(names[0]) or max(map(len, names)) > 63:
         raise ValueError(f"{item[:80]!r} is not a host name: use letters, digits, '_', '.', '-'")
     return names
 

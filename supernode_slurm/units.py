@@ -14,16 +14,20 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][0-9]+)?|\.[0-9]+)\s*([A-Za-z/%]*)\s*\Z")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _SLURM_TIME = re.compile(
-    r"(?:[0-9]+|[0-9]+:[0-9]{1,2}|[0-9]+:[0-9]{1,2}:[0-9]{1,2}"
-    r"|[0-9]+-[0-9]{1,2}(?::[0-9]{1,2}){0,2})\Z"
+    r"(?:[0-9]{1,7}(?::[0-9]{1,2}){0,2}|[0-9]{1,5}-[0-9]{1,2}(?::[0-9]{1,2}){0,2})\Z"
 )
+_MOST_MIB = 2**32
+"""4 PiB: beyond any node, and far below where Slurm's numbers end."""
 
 
 def _split(text: str, examples: str) -> tuple[float, str]:
     found = _NUMBER.match(text)
     if found is None or len(text) > 64:
         raise ValueError(f"expected a quantity like {examples}, got {text[:64]!r}")
-    return float(found.group(1)), found.group(2)
+    value = float(found.group(1))
+    if value > 1e15:
+        raise ValueError(f"expected a quantity like {examples}, got {text!r}: too large")
+    return value, found.group(2)
 
 
 def bandwidth_gbs(text: str) -> float:
@@ -55,8 +59,8 @@ def memory_mib(text: str) -> int:
     if found is None:
         raise ValueError(f"expected a quantity like {examples}, got {text!r}")
     amount = int(value * {**_PREFIX, **_BINARY}[found.group(1)] / 2.0**20)
-    if amount < 1:
-        raise ValueError(f"expected at least 1 MiB, got {text!r}")
+    if not 1 <= amount <= _MOST_MIB:
+        raise ValueError(f"expected from 1 MiB to 4096 TiB, got {text!r}")
     return amount
 
 
@@ -71,6 +75,7 @@ def power_w(text: str) -> float:
 
 def slurm_time(text: str) -> str:
     """Return a time limit as Slurm writes it, unchanged once it is known to be one."""
-    if text.upper() in ("INFINITE", "UNLIMITED") or _SLURM_TIME.match(text):
+    unlimited = text.isascii() and text.upper() in ("INFINITE", "UNLIMITED")
+    if unlimited or _SLURM_TIME.match(text):
         return text
     raise ValueError(f"expected a time limit like '7-00:00:00' or '48:00:00', got {text[:64]!r}")

@@ -132,6 +132,31 @@ def test_show_lists_as_a_table_and_as_json(what: str) -> None:
     assert len(table.stdout.splitlines()) >= len(rows)
 
 
+def test_errors_of_the_system_are_messages(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    words = ("generate", "-i", str(MIXED), "--release", "24.11")
+    for target in ("file", "file/below"):
+        shown = run(*words, "-o", str(tmp_path / target))
+        assert shown.returncode == 1
+        assert f"sn: error: {tmp_path}/file" in shown.stderr
+        assert "Traceback" not in shown.stderr
+    code = "from supernode_slurm.cli.main import main; main()"
+    for redirect in ("> /dev/full", ">&-"):
+        full = subprocess.run(
+            ["sh", "-c", f'exec "$0" -c "$1" show models {redirect}', sys.executable, code],
+            capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY,
+        )  # fmt: skip
+        assert "Traceback" not in full.stderr
+
+
+def test_check_knows_the_release(tmp_path: Path) -> None:
+    path = tmp_path / "i.yaml"
+    path.write_text('slurm: {release: "21.08"}\n' + SMALL)
+    shown = run("check", "-i", str(path))
+    assert (shown.returncode, shown.stdout) == (4, "")
+    assert "Slurm 21.08 is not supported yet; known releases: 22.05, 24.11" in shown.stderr
+
+
 def test_show_schema_is_a_json_schema() -> None:
     assert json.loads(run("show", "schema").stdout)["properties"]["supernodes"]["type"] == "array"
 

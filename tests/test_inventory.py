@@ -109,7 +109,7 @@ def test_every_problem_is_told_in_one_run_with_its_place() -> None:
         ("spine: [leaf]", "spine: [leaf], x: []", "has nothing under it"),
         ("a[1-2]", "h1-[1-2]", "host h1-1 is in 'sn1' and in 'p'"),
         ("H100: 8", "H10O: 8", "no accelerator 'H10O'"),
-        ("H100: 8", "H100: 0", "from 1 to 1e+06, got 0"),
+        ("H100: 8", "H100: 0", "from 1 to 1024, got 0"),
         ("h{n}-[1-4]", "h-[1-4]", "equal supernodes would share hosts"),
         ("a[1-2]", "a{n}-[1-2]", "'{n}' needs a class"),
         ("a[1-2]", "a[2-1]", "range '2-1' runs backwards"),
@@ -123,6 +123,26 @@ def test_every_problem_is_told_in_one_run_with_its_place() -> None:
         ("  train:", "  'x\\ny':", "partitions: expected a name"),
         ("name: sn[1-2]", "name: sn[1-2]x[1-2]", "a class has one bracket at the end"),
         ("memory: 500 GiB", "memory: 500", "expected a quantity with its unit"),
+        ("memory: 500 GiB", "memory: 1e200 GiB", "too large"),
+        ("memory: 500 GiB", "memory: 1e400 GiB", "too large"),
+        ("memory: 500 GiB", "memory: 1 KiB", "from 1 MiB"),
+        ("sockets: 2, cores: 32", "sockets: 1000000, cores: 32", "from 1 to 65533"),
+        ("max_time: 48:00:00", "max_time: \u0131nf\u0131n\u0131te", "expected a time limit"),
+        ("max_time: 48:00:00", "max_time: 99999999999999999999-0", "expected a time limit"),
+        ("  small:", "  Default:", "has a meaning of its own in Slurm's files"),
+        ("a[1-2]", "ALL", "has a meaning of its own in Slurm's files"),
+        ("a[1-2]", "n11111111111111111111[1-2]", "ends in more than 18 digits"),
+        ("spine: [leaf]", "spine: ['x{n}', leaf]", "is not a host name"),
+        ("{a100: 8}", "{a100: 4, ascend910c: 4}", "cards of two vendors in one node"),
+        ("{a100: 8}", "{a100-sxm-80g: 4, a100: 4}", "two entries are of the same GRES type"),
+        ("{a100: 8}", "{a100: 8}, gres: GPU", "expected a GRES name of small letters"),
+        ("{a100: 8}", "{a100: 8}, gres: mps", "has a meaning of its own"),
+        ("{a100: 8}", "{a100: 8}, type: no_consume", "has a meaning of its own"),
+        ("a[1-2]", "sn1", "host sn1 has the name of a supernode or pool"),
+        ('"sn[2]", p]', '"sn[2]", a1]', "'p' is only partly under switches: a2 are not"),
+        ('"sn[2]", p]', '"sn[2]", p, a1]', "under switches twice: a1 under 'leaf' and 'leaf'"),
+        ("cluster: small", "cluster: small\nslurm: {release: 24.11}", "stands in quotes"),
+        ("cluster: small", 'cluster: "a\\x1b[2Jb"', "expected a name"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named(old: str, new: str, expected: str) -> None:
@@ -155,6 +175,35 @@ def test_aliases_cannot_explode() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     assert "more than 2,000,000 values" in problems("\n".join(lines))[0]
+
+
+def test_names_may_be_numbers_as_written() -> None:
+    text = SMALL.replace("cluster: small", "cluster: 0012").replace("  train:", "  007:")
+    room = loads(text)
+    assert (room.cluster, room.partitions[0].name) == ("0012", "007")
+
+
+def test_one_host_hangs_in_one_fabric_only() -> None:
+    other = """  - name: second
+    kind: ethernet
+    rails: {count: 1, bandwidth: 100 Gb/s}
+    switches: {eth: [sn1]}
+supernodes:"""
+    found = problems(SMALL.replace("supernodes:", other, 1))
+    assert "hosts hang under switches twice: h1-[1-4] under 'leaf' and 'eth'" in found[0]
+
+
+def test_an_inventory_cannot_fill_the_memory() -> None:
+    text = SMALL.replace("sn[1-2]", "sn[1-60000]").replace("h{n}-[1-4]", "h{n}-[1-60000]")
+    assert any(
+        "more than 1,000,000 hosts in the whole inventory" in line for line in problems(text)
+    )
+
+
+def test_messages_obey_no_control_characters() -> None:
+    found = problems(SMALL + '"\\e[2Jx\\nsn: error: forged": 1\n')
+    assert len(found) == 1
+    assert "unknown key '\\x1b[2Jx\\nsn: error: forged'" in found[0]
 
 
 def test_an_alias_may_repeat_a_section() -> None:

@@ -113,7 +113,7 @@ def test_every_step_of_the_demonstration_holds(live_twin: Twin) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All three steps did what was planned" in done.stdout
-    assert done.stdout.count("ok: ") == 8
+    assert done.stdout.count("ok: ") == 10
     shown = {plain(line) for line in (done.stdout + done.stderr).splitlines()}
     for file in ("README.md", "README.zh-CN.md"):
         text = (REPOSITORY / file).read_text(encoding="utf-8")

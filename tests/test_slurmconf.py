@@ -87,6 +87,37 @@ def test_fabrics_that_do_not_meet_keep_their_roots() -> None:
     assert "SwitchName=p Nodes=a[1-2]\n" in lines
 
 
+def test_a_block_never_joins_fabrics_that_do_not_meet() -> None:
+    other = """  - name: second
+    kind: ethernet
+    rails: {count: 1, bandwidth: 100 Gb/s}
+    switches: {eth: [sn2]}
+supernodes:"""
+    text = SMALL.replace("supernodes:", other, 1).replace('"sn[2]", ', "")
+    generated = generate(loads(text), find_release("24.11"))
+    assert generated.topology == "tree"
+    assert "2 fabrics that do not meet" in generated.notes[0]
+
+
+def test_names_we_make_are_free_and_short() -> None:
+    long = "l" * 60
+    text = SMALL.replace('leaf: [sn1, "sn[2]", p]', f'{long}: [sn1, sn2, "a[1-2]"]')
+    text = text.replace(
+        "spine: [leaf]", f"spine: [{long}, {'l' * 50}-nodes], {'l' * 50}-nodes: [q]"
+    )
+    text = text.replace("kind: switch", "kind: torus").replace(
+        "partitions:",
+        """  - name: q
+    nodes: {hosts: q1, sockets: 1, cores: 1, memory: 9 GiB}
+partitions:""",
+    )
+    lines = generate(loads(text), find_release("24.11")).files["topology.conf"].splitlines()
+    names = [line.split()[0].removeprefix("SwitchName=") for line in lines if "SwitchName" in line]
+    assert len(set(names)) == len(names) == 6
+    assert f"{'l' * 50}-nodes2" in names
+    assert max(map(len, names)) <= 63
+
+
 def test_two_kinds_on_a_node_share_no_device_file() -> None:
     lab = generate(load(FOLDER / "inventories" / "lab.yaml"), find_release("24.11"))
     assert (
@@ -140,3 +171,35 @@ def test_what_a_person_wrote_is_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="was not written by 'sn generate'"):
         write(generate(loads(SMALL), find_release("24.11")), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["topology.conf"]
+    (tmp_path / "topology.conf").write_text("")
+    with pytest.raises(ConfigError, match="was not written by 'sn generate'"):
+        write(generate(loads(SMALL), find_release("24.11")), tmp_path)
+    (tmp_path / "topology.conf").unlink()
+    (tmp_path / "topology.conf").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="is a symbolic link"):
+        write(generate(loads(SMALL), find_release("24.11")), tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_all_files_are_new_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generated = generate(loads(SMALL), find_release("24.11"))
+    write(generate(loads(SMALL), find_release("22.05")), tmp_path)
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    calls = []
+
+    def full(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(generated, tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+
+def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
+    write(generate(loads(SMALL), find_release("22.05")), tmp_path)
+    (tmp_path / "gres.conf").chmod(0o600)
+    write(generate(loads(SMALL), find_release("24.11")), tmp_path)
+    assert (tmp_path / "gres.conf").stat().st_mode & 0o777 == 0o600

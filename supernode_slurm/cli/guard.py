@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
 
-from ..errors import SupernodeError
+from ..errors import SupernodeError, printable
+
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def tell(kind: str, message: str) -> None:
     """Write a message for the user to standard error: ``sn: warning: ...``."""
     for line in message.splitlines():
-        print(f"sn: {kind}: {line}", file=sys.stderr)
+        print(f"sn: {kind}: {printable(line)}", file=sys.stderr)
 
 
 def guarded(command: Callable[[], int]) -> int:
@@ -24,11 +27,14 @@ def guarded(command: Callable[[], int]) -> int:
     """
     import click
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDS:
         signal.signal(number, _interrupt)
     try:
         if sys.stdout is None:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        elif isinstance(sys.stdout, io.TextIOWrapper):
+            # A script or a name need not be text of this locale; it is shown all the same.
+            sys.stdout.reconfigure(errors="backslashreplace")
         code = command()
         sys.stdout.flush()
         return code
@@ -53,4 +59,7 @@ def guarded(command: Callable[[], int]) -> int:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    # Once is enough: a second one must not cut the cleaning up short.
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Problem, Where
+from .fields import Text
 from .yamltree import Node, Written
 
 _MISSING = object()
@@ -50,7 +51,7 @@ class Build:
                 values[key] = value
         missing = [name for name, needed in specs.items() if needed and name not in node.value]
         for name in missing:
-            self.problems.append(Problem(node.where, f"'{name}' is missing"))
+            self.problems.append(Problem(node.where, f"'{name}' is missing", "add it"))
         if any(needed and name not in values for name, needed in specs.items()):
             named = node.value.get("name")
             if named is not None and isinstance(named.value, str):
@@ -66,7 +67,9 @@ class Build:
         origin = get_origin(hint)
         if origin is Annotated:
             try:
-                value = get_args(hint)[1].read(node.value)
+                kind = get_args(hint)[1]
+                words = isinstance(kind, Text) and node.text is not None
+                value = kind.read(node.text if words else node.value)
                 return Written(value, node.where) if isinstance(value, str) else value
             except ValueError as error:
                 got = "" if "got" in str(error) else f", got {_shown(node)}"
@@ -104,7 +107,7 @@ class Build:
         found: dict[str, Any] = {}
         for key, item in node.value.items():
             place = item.key_where or item.where
-            checked = self._value(hints[0], Node(key, place), name)
+            checked = self._value(hints[0], Node(key, place, text=key), name)
             value = self._value(hints[1], item, f"{name}.{key}")
             if checked is not _MISSING and value is not _MISSING:
                 found[checked] = value

@@ -13,6 +13,11 @@ from typing import Annotated, Any, Protocol
 
 from .. import hostlist, units
 
+RESERVED = frozenset({"ALL", "DEFAULT", "NONE"})
+"""Names, in any case, that Slurm's files read as something else."""
+SHARING_GRES = frozenset({"mps", "shard"})
+"""GRES that share another one and may not be named for cards."""
+
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62}\Z")
 
 
@@ -50,12 +55,15 @@ class Text:
 
     pattern: re.Pattern[str]
     hint: str
+    reserved: frozenset[str] = RESERVED
 
     def read(self, value: Any) -> str:
-        """Return the text; a bare number is taken as written."""
-        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        """Return the text; a bare number comes as it was written."""
+        text = value
         if not isinstance(text, str) or not self.pattern.match(text):
             raise ValueError(f"expected {self.hint}, got {text!r:.80}")
+        if text.upper() in self.reserved:
+            raise ValueError(f"{text!r} has a meaning of its own in Slurm's files")
         return text
 
     def schema(self) -> dict[str, Any]:
@@ -63,15 +71,25 @@ class Text:
         return {"type": "string", "pattern": "^" + self.pattern.pattern.replace(r"\Z", "$")}
 
 
+_LONGEST_TAIL = 18
+
+
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """A host list in Slurm's notation; ``{n}`` stands for the number of the class."""
+    """A host list in Slurm's notation."""
+
+    numbered: bool = False
+    """``{n}`` may stand in it, for the number of a supernode of the class."""
 
     def read(self, value: Any) -> str:
         """Return the list as written, once it is known to be one."""
         if not isinstance(value, str):
             raise ValueError("expected a host list like 'n[01-18]'")
-        hostlist.expand(value.replace("{n}", "0"))
+        for host in hostlist.expand(value.replace("{n}", "0") if self.numbered else value):
+            if host.upper() in RESERVED:
+                raise ValueError(f"{host!r} has a meaning of its own in Slurm's files")
+            if len(host) - len(host.rstrip("0123456789")) > _LONGEST_TAIL:
+                raise ValueError(f"{host!r:.80} ends in more than 18 digits: Slurm miscounts them")
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -146,9 +164,23 @@ Power = Annotated[float, Quantity(units.power_w, "132 kW")]
 TimeLimit = Annotated[str, Quantity(units.slurm_time, "7-00:00:00")]
 Release = Annotated[str, ReleaseName()]
 HostList = Annotated[str, Hosts()]
+HostPattern = Annotated[str, Hosts(numbered=True)]
+GresName = Annotated[
+    str,
+    Text(
+        re.compile(r"[a-z][a-z0-9_]{0,30}\Z"),
+        "a GRES name of small letters, digits and '_'",
+        frozenset(name.upper() for name in SHARING_GRES),
+    ),
+]
+GresType = Annotated[
+    str, Text(NAME, "a name of letters, digits, '_', '.', '-'", RESERVED | {"NO_CONSUME"})
+]
 Name = Annotated[str, Text(NAME, "a name of letters, digits, '_', '.', '-'")]
 Word = Annotated[str, Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\- /+:]{0,126}\Z"), "a short text")]
 Count = Annotated[int, Number(1, 1_000_000)]
+Cores = Annotated[int, Number(1, 65_533)]
+Cards = Annotated[int, Number(1, 1024)]
 CountOrZero = Annotated[int, Number(0, 1_000_000)]
 Ratio = Annotated[float, Number(1, 1000, whole=False)]
 Version = Annotated[int, Number(1, 1)]

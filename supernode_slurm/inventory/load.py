@@ -17,7 +17,8 @@ def load(path: Path) -> Inventory:
     Raises ``ConfigError`` with all problems, each with its place in the file.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            text = stream.read(yamltree.MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError.one(
             str(path), f"not UTF-8: {error.reason} at byte {error.start}"

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 
 from .. import hostlist
-from ..catalogue import UnknownName, find_accelerator
-from ..errors import Problem, Where
+from ..catalogue import UnknownName, find_accelerator, platform
+from ..errors import ConfigError, Problem, Where
 from . import schema
 from .build import nearest
 from .fields import NAME
@@ -35,6 +35,7 @@ class Resolver:
         self._lost = {name for text in lost for name in _names(text)}
         self.source = source
         self.problems: list[Problem] = []
+        self._room_left = hostlist.HOST_LIMIT
         self._types = _gres_types(raw)
 
     def run(self) -> Inventory:
@@ -97,10 +98,17 @@ class Resolver:
             self.problem(raw.at["hosts"], "'{n}' needs a class of supernodes, like name: sn[1-8]")
         elif classes > 1 and "{n}" not in text:
             self.problem(raw.at["hosts"], "equal supernodes would share hosts", "write {n}")
-        devices = tuple(self._devices(raw, name, count) for name, count in raw.devices.items())
+        found = (self._devices(raw, name, count) for name, count in raw.devices.items())
+        devices = tuple(item for item in found if item is not None)
+        self._compatible(raw, devices)
+        hosts = tuple(hostlist.expand(text.replace("{n}", number or "0")))
+        self._room_left -= len(hosts)
+        if self._room_left < 0:
+            what = f"more than {hostlist.HOST_LIMIT:,} hosts in the whole inventory"
+            raise ConfigError([*self.problems, Problem(raw.at["hosts"], what, "split the site")])
         return NodeClass(
-            hosts=tuple(hostlist.expand(text.replace("{n}", number or "0"))),
-            devices=tuple(item for item in devices if item is not None),
+            hosts=hosts,
+            devices=devices,
             sockets=raw.sockets,
             cores=raw.cores,
             threads=raw.threads,
@@ -117,6 +125,20 @@ class Resolver:
         gres_type = raw.type or self._types.get(accelerator.id, accelerator.id)
         return Devices(accelerator.id, count, raw.gres, gres_type)
 
+    def _compatible(self, raw: schema.NodesSection, devices: tuple[Devices, ...]) -> None:
+        """Report cards that one node's gres.conf cannot tell apart, or not hold together."""
+        place = raw.at.get("devices", raw.at[""])
+        if len({item.type for item in devices}) < len(devices):
+            what = "two entries are of the same GRES type"
+            self.problem(place, what, "name each kind of card once, without 'type'")
+        flags = {platform(find_accelerator(d.accelerator).vendor).slurm_env_flag for d in devices}
+        if len(flags) > 1 and raw.gres == "gpu":
+            self.problem(
+                place,
+                "cards of two vendors in one node: slurmd takes one vendor's environment only",
+                "give them another GRES name: gres: npu",
+            )
+
     def _unique(self, domains: tuple[Supernode | Pool, ...]) -> None:
         names = Counter(domain.name for domain in domains)
         types = {
@@ -131,6 +153,9 @@ class Resolver:
                 self.problem(domain.where, f"'{domain.name}' names two supernodes or pools")
             for nodes in domain.nodes:
                 for host in nodes.hosts:
+                    if host in names:
+                        what = f"host {host} has the name of a supernode or pool"
+                        self.problem(nodes.where, what, "rename one")
                     if host in owner:
                         other = owner[host]
                         self.problem(
@@ -153,7 +178,28 @@ class Resolver:
                     )
                 seen[switch.name] = raw.name
             found.append(fabric)
+        self._covered(found, members)
         return tuple(found)
+
+    def _covered(self, fabrics: list[Fabric], members: dict[str, tuple[str, ...]]) -> None:
+        """Report hosts under two leaves, and domains that are only partly under switches."""
+        leaf: dict[str, str] = {}
+        for fabric in fabrics:
+            for switch in fabric.switches:
+                hosts = [*switch.hosts, *(h for name in switch.members for h in members[name])]
+                twice = [h for h, times in Counter(hosts).items() if times > 1 or h in leaf]
+                leaf.update(dict.fromkeys(set(hosts) - leaf.keys(), switch.name))
+                if twice:
+                    what = f"{hostlist.fold(twice)} under '{leaf[twice[0]]}' and '{switch.name}'"
+                    self.problem(fabric.where, f"hosts hang under switches twice: {what}")
+        for name, hosts_of in members.items():
+            bare = [host for host in hosts_of if host not in leaf]
+            if 0 < len(bare) < len(hosts_of):
+                self.problem(
+                    fabrics[0].where,
+                    f"'{name}' is only partly under switches: {hostlist.fold(bare)} are not",
+                    "hang all of its hosts under one, or none",
+                )
 
     def _racks(self, known: set[str]) -> tuple[Rack, ...]:
         found = []
@@ -162,7 +208,9 @@ class Resolver:
             stray = [host for host in hosts if host not in known]
             if stray and not self._lost:
                 self.problem(
-                    raw.at["hosts"], f"rack '{raw.name}' holds unknown {hostlist.fold(stray)}"
+                    raw.at["hosts"],
+                    f"rack '{raw.name}' holds unknown {hostlist.fold(stray)}",
+                    "name hosts of supernodes or pools",
                 )
             found.append(Rack(raw.name, hosts, raw.power, raw.cooling, raw.at["name"]))
         return tuple(found)

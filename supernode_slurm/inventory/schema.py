@@ -12,9 +12,14 @@ from typing import Annotated
 from ..errors import Where
 from .fields import (
     Bandwidth,
+    Cards,
+    Cores,
     Count,
     CountOrZero,
+    GresName,
+    GresType,
     HostList,
+    HostPattern,
     Latency,
     Memory,
     Name,
@@ -80,13 +85,13 @@ class RackSection(Placed):
 class NodesSection(Placed):
     """Equal nodes. ``memory`` is what ``slurmd -C`` reports; ``cores`` are per socket."""
 
-    hosts: HostList
-    devices: dict[Word, Count] = field(default_factory=dict)
-    gres: Name = "gpu"
-    type: Name | None = None
-    sockets: Count
-    cores: Count
-    threads: Count = 1
+    hosts: HostPattern
+    devices: dict[Word, Cards] = field(default_factory=dict)
+    gres: GresName = "gpu"
+    type: GresType | None = None
+    sockets: Cores
+    cores: Cores
+    threads: Cores = 1
     memory: Memory
 
 

@@ -39,6 +39,8 @@ class Node:
     key_where: Where | None = None
     """Where the key stands, for the values of a mapping."""
     size: int = 1
+    text: str | None = None
+    """A scalar as it was written: ``0012`` is the number 12 and a good name."""
 
     @property
     def kind(self) -> str:
@@ -114,7 +116,7 @@ class _Builder:
         place = Where(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
         if name == "ScalarEvent":
             self._refuse_tag(event, place)
-            self._add(Node(_scalar(event), place), event, place)
+            self._add(Node(_scalar(event), place, text=event.value), event, place)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
             self._refuse_tag(event, place)
             if len(self._open) >= MAX_DEPTH:
@@ -132,8 +134,9 @@ class _Builder:
     def _alias(self, event: Any, place: Where) -> None:
         target = self._anchors.get(event.anchor)
         if target is None:
-            raise ConfigError.one(place, f"alias '*{event.anchor}' has no anchor before it")
-        node = Node(target.value, place, size=target.size)
+            todo = f"write '&{event.anchor}' at the value it stands for"
+            raise ConfigError.one(place, f"alias '*{event.anchor}' has no anchor before it", todo)
+        node = Node(target.value, place, size=target.size, text=target.text)
         self._attach(node, place)
 
     def _add(self, node: Node, event: Any, place: Where) -> None:
@@ -163,8 +166,10 @@ class _Builder:
         if key is None or not isinstance(values, dict):
             return
         if isinstance(key.value, (list, dict)):
-            raise ConfigError.one(key.where, "a key must be a plain word")
-        name = key.value if isinstance(key.value, str) else str(key.value)
+            raise ConfigError.one(
+                key.where, "a key must be a plain word", "write it without brackets"
+            )
+        name = key.text or ""
         if name in values:
             first = values[name].key_where or values[name].where
             self.problems.append(
@@ -181,7 +186,7 @@ class _Builder:
     @staticmethod
     def _refuse_tag(event: Any, place: Where) -> None:
         if event.tag:
-            raise ConfigError.one(place, f"tag '{event.tag}' is not allowed here")
+            raise ConfigError.one(place, f"tag '{event.tag}' is not allowed here", "leave it out")
 
 
 @dataclass(slots=True)

@@ -326,6 +326,8 @@ def _numbers(text: str) -> list[str]:
         if found is None:
             raise LaunchError(f"cannot read the host range {part!r}")
         low, high = found.group(1), found.group(2) or found.group(1)
+        if int(low) > int(high):
+            raise LaunchError(f"cannot read the host range {part!r}")
         numbers += ["{:0{}d}".format(n, len(low)) for n in range(int(low), int(high) + 1)]
     return numbers
 

@@ -101,7 +101,7 @@ def directives(script: str) -> list[str]:
     the separator ``:``. Raises ``UsageError`` for a quote that is not closed.
     """
     words: list[str] = []
-    for number, line in enumerate(script.splitlines(), 1):
+    for number, line in enumerate(script.split("\n"), 1):
         if line.startswith(_MARK):
             found = _words(line[len(_MARK) :], number)
             words += [HET_SEPARATOR] if found[:1] and found[0] in _HET_LINES else found

@@ -80,15 +80,17 @@ def write(generated: Generated, directory: Path) -> list[str]:
     directory.mkdir(parents=True, exist_ok=True)
     old = {name: _read(directory / name) for name in generated.files}
     for name, text in old.items():
-        if text and not text.startswith(MARK):
+        if (directory / name).is_symlink():
+            todo = "generate into the directory that it points to"
+            raise ConfigError.one(str(directory / name), "is a symbolic link", todo)
+        if text is not None and not text.startswith(MARK):
             raise ConfigError.one(
                 str(directory / name),
                 "exists and was not written by 'sn generate'",
                 "move it away, or choose another directory",
             )
     changed = [name for name, text in generated.files.items() if old[name] != text]
-    for name in changed:
-        write_atomically(directory / name, generated.files[name])
+    write_atomically({directory / name: generated.files[name] for name in changed})
     return changed
 
 

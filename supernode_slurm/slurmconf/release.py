@@ -18,15 +18,11 @@ class Release:
     name: str
     topologies: tuple[str, ...]
     """Topology plugins, without the ``topology/`` in front."""
-    small_block_is_fatal: bool
-    """slurmctld dies of a block with fewer nodes than the base size."""
-    segment: bool
-    """sbatch knows ``--segment``."""
 
 
 _TABLE = (
-    Release("22.05", ("tree",), small_block_is_fatal=False, segment=False),
-    Release("24.11", ("tree", "block"), small_block_is_fatal=True, segment=True),
+    Release("22.05", ("tree",)),
+    Release("24.11", ("tree", "block")),
 )
 
 RELEASES = {release.name: release for release in _TABLE}

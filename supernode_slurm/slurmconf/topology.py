@@ -27,6 +27,12 @@ def choose_plugin(inventory: Inventory, release: Release) -> tuple[str, list[str
     if "block" not in release.topologies:
         todo = "sn-submit keeps a job inside one supernode by its feature"
         return "tree", [f"Slurm {release.name} has no topology/block: tree is written; {todo}"]
+    fabrics = {fabric.name for item in wide if (fabric := inventory.fabric_of(item.hosts[0]))}
+    if len(fabrics) > 1:
+        return "tree", [
+            f"supernodes on {len(fabrics)} fabrics that do not meet: Slurm {release.name}'s one "
+            "topology/block would let a job span them: tree is written; lost: --segment"
+        ]
     other = sorted({item.interconnect.kind for item in wide} - set(BLOCK_KINDS))
     if other:
         return "tree", [f"interconnect {', '.join(other)} is not a block: tree is written"]
@@ -115,9 +121,17 @@ def _leaf_lines(inventory: Inventory, switch: Switch) -> Iterator[str]:
         children.append(domain.name)
         yield f"SwitchName={domain.name} Nodes={hostlist.fold(domain.hosts)}"
     if switch.hosts:
-        children.append(f"{switch.name}-nodes")
+        children.append(_free_name(inventory, switch.name))
         yield f"SwitchName={children[-1]} Nodes={hostlist.fold(switch.hosts)}"
     yield f"SwitchName={switch.name} Switches={hostlist.fold(children)}"
+
+
+def _free_name(inventory: Inventory, switch: str) -> str:
+    """Return a name for the switch of a leaf's own hosts that nothing else has."""
+    taken = {item.name for fabric in inventory.fabrics for item in fabric.switches}
+    taken |= {domain.name for domain in inventory.domains}
+    names = (f"{switch[:50]}-nodes{suffix}" for suffix in ("", *range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
 
 
 def _is_wide(domain: Supernode | Pool) -> bool:

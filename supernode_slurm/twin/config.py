@@ -185,8 +185,11 @@ def node_names(files: Mapping[str, str]) -> tuple[str, ...]:
 
 def device_names(files: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names under /dev that gres.conf wants, each once."""
-    folded = _DEVICE.findall(files.get(_GRES, ""))
-    return tuple(dict.fromkeys(name for item in folded for name in hostlist.expand(item)))
+    names: dict[str, None] = {}
+    for item in _DEVICE.findall(files.get(_GRES, "")):
+        folder, slash, folded = item.rpartition("/")
+        names.update(dict.fromkeys(folder + slash + name for name in hostlist.expand(folded)))
+    return tuple(names)
 
 
 def _has_topology(files: Mapping[str, str]) -> bool:

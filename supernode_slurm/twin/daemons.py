@@ -60,11 +60,30 @@ class Daemon:
                 self.process.wait(patience_s)
 
 
+def kill_together(daemons: Sequence[Daemon]) -> None:
+    """End daemons at once, all before any is waited for."""
+    for daemon in daemons:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(daemon.process.pid, signal.SIGKILL)
+    for daemon in daemons:
+        daemon.process.wait()
+
+
+def ourselves() -> User:
+    """Return our own account; ``SlurmError`` where it has no name."""
+    try:
+        own = pwd.getpwuid(os.geteuid())
+    except KeyError:
+        raise SlurmError(
+            f"user id {os.geteuid()} has no account here, which Slurm needs: add it to /etc/passwd"
+        ) from None
+    return User(own.pw_name, own.pw_uid, own.pw_gid)
+
+
 def unprivileged_user() -> User:
     """Return ourselves, or, as root, an account that owns as little as possible."""
     if os.geteuid() != 0:
-        own = pwd.getpwuid(os.geteuid())
-        return User(own.pw_name, own.pw_uid, own.pw_gid)
+        return ourselves()
     for name in _USERS:
         with contextlib.suppress(KeyError):
             found = pwd.getpwnam(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -13,11 +14,15 @@ from ..errors import SlurmError
 from .daemons import User
 
 _MEMORY = Path("/dev/shm")
+_PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,70}\Z")
 
 
 def make_home(stack: ExitStack, parent: Path | None, user: User) -> Path:
     """Make the twin's directory: ours, entered by the user of slurmctld and nobody else."""
-    home = Path(tempfile.mkdtemp(prefix="sn-twin-", dir=parent)).resolve()
+    wanted = str(parent or tempfile.gettempdir())
+    # slurm.conf has no quotes for a path, and a socket's path may have 107 letters.
+    folder = wanted if _PLAIN.match(wanted) else "/tmp"
+    home = Path(tempfile.mkdtemp(prefix="sn-twin-", dir=folder)).resolve()
     stack.callback(shutil.rmtree, home, ignore_errors=True)
     if os.geteuid() == 0:
         os.chown(home, 0, user.gid)

@@ -13,7 +13,7 @@ from ..errors import SlurmError, SlurmTimeout
 from ..slurm import SlurmClient
 from ..slurm.run import run
 from .config import Layout
-from .daemons import Daemon, program, spawn
+from .daemons import Daemon, kill_together, program, spawn
 from .log import judge
 from .loopback import Listening, own_namespace
 
@@ -41,14 +41,17 @@ def start(stack: ExitStack, room: Room, client: SlurmClient) -> None:
     cage = _cage()
     prefix = [program("setpriv", "util-linux"), f"--pdeathsig={'KILL' if cage else 'TERM'}", *cage]
     env = {**room.env, "SLURM_CONF": str(_conf(room))}
-    daemons = []
+    daemons: list[Daemon] = []
+    if cage:
+        # The first process of a namespace may not hear SIGTERM yet; all within ends with it.
+        stack.callback(kill_together, daemons)
     for host in room.hosts:
         (room.layout.directory / "spool" / host).mkdir(parents=True)
         log = room.layout.directory / f"slurmd.{host}.log"
         argv = [*prefix, *room.listening.prefix, slurmd, "-D", "-N", host]
-        daemon = spawn(host, argv, env, log)
-        stack.callback(daemon.stop)
-        daemons.append(daemon)
+        daemons.append(spawn(host, argv, env, log))
+        if not cage:
+            stack.callback(daemons[-1].stop)
     if not cage:
         stack.callback(_end_jobs, room.env)
     _await_idle(daemons, client)

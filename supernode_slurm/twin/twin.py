@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import secrets
 import time
@@ -23,6 +22,7 @@ from .daemons import (
     as_user,
     free_ports,
     listens,
+    ourselves,
     program,
     search_path,
     spawn,
@@ -132,7 +132,7 @@ class Twin:
             directory=self.directory,
             state=state,
             user=user.name,
-            owner=pwd.getpwuid(os.geteuid()).pw_name,
+            owner=ourselves().name,
             address=listening.address,
             port=free_ports(2 + len(hosts)),
             communication=listening.communication,
