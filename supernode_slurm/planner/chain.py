@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from . import constants as k
+from .bounds import PartLoad, bound_s, bounds_s, rising
 from .device import device_of
 from .mesh import MeshCost, Shape
 from .predict import Chain, fits, gradient_bytes, model_operations
-from .split import split_layers
+from .split import StageLoad, split_layers
 from .stage import Sharing, in_flight, stage_cost
 from .uniform import RECOMPUTE, divisors, stage_load, tensor_sizes
 from .workload import Capabilities, Offer, Workload
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 KEEP = 10
 """Plans that are returned; the search ends when no other can be among them."""
+
+KINDS = 3
+"""Most kinds in one pipeline: with each more the combinations grow fiftyfold."""
 
 
 def chain_plans(
@@ -39,6 +43,11 @@ def chain_plans(
     """
     if not (capabilities.pipeline and capabilities.uneven_stages):
         raise PlanError(f"{capabilities.name} has no pipeline with uneven stages")
+    if len(offers) > KINDS:
+        raise PlanError(
+            f"stages of {len(offers)} kinds of devices are not planned, {KINDS} at most; "
+            "leave out the slowest or the smallest group"
+        )
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
     for number, candidate in enumerate(search.candidates()):
@@ -102,7 +111,7 @@ class _Search:
         # be gathered for every micro-batch of every stage.
         self.zero = max(stage for stage in (0, *capabilities.zero) if stage < 3)
         self._costs: dict[tuple[int, Shape], MeshCost] = {}
-
+        self._stages: dict[tuple[_Part, bool, bool, float], StageLoad] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)
         ]
@@ -123,13 +132,13 @@ class _Search:
             return
         flat = np.concatenate([bounds.ravel() for _, _, bounds in found])
         starts = np.cumsum([0] + [bounds.size for _, _, bounds in found])
-        for index in np.argsort(flat, kind="stable"):
-            if flat[index] == math.inf:
-                return
+        legal = np.flatnonzero(flat < math.inf)
+        for item in rising(flat[legal]):
+            index = int(legal[item])
             block = int(np.searchsorted(starts, index, side="right")) - 1
             width, options, bounds = found[block]
             chosen = np.unravel_index(index - starts[block], bounds.shape)
-            parts = tuple(kind[int(item)] for kind, item in zip(options, chosen, strict=True))
+            parts = tuple(kind[int(place)] for kind, place in zip(options, chosen, strict=True))
             micro_batches = self.workload.global_batch // width
             yield _Candidate(parts, micro_batches, float(flat[index]))
 
@@ -144,36 +153,27 @@ class _Search:
             return None
         places = [part for part in candidate.parts for _ in range(part.pp)]
         transfers = self._transfers(candidate.parts)
-        sharing = {part.offer: self._sharing(part) for part in candidate.parts}
-        loads = [
-            stage_load(
-                part.cost,
-                sharing[part.offer],
-                index,
-                len(places),
-                in_flight(index, len(places), candidate.micro_batches),
-                transfers[index],
-            )
-            for index, part in enumerate(places)
-        ]
-        layers = split_layers(self.workload.model.layers, loads, candidate.micro_batches)
+        loads = []
+        for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
+            held = in_flight(index, len(places), candidate.micro_batches)
+            alone = self._stage(part, index == 0, index == len(places) - 1, held)
+            loads.append(StageLoad(alone.fixed_s + transfer, alone.layer_s, alone.most))
+        total = self.workload.model.layers
+        layers = split_layers(total, loads, candidate.micro_batches, limit_s)
         if layers is None:
-            return None
-        times = [load.time_s(count) for load, count in zip(loads, layers, strict=True)]
-        if (candidate.micro_batches - 1) * max(times) + sum(times) >= limit_s:
             return None
         chain = Chain(
             stages=tuple(
                 stage_cost(part.cost, count, index == 0, index == len(places) - 1)
                 for index, (part, count) in enumerate(zip(places, layers, strict=True))
             ),
-            sharing=tuple(sharing[part.offer] for part in places),
+            sharing=tuple(self._sharing(part) for part in places),
             p2p_s=transfers,
             micro_batches=candidate.micro_batches,
         )
         predicted = self._predicted(candidate, chain)
-        held = zip(candidate.parts, predicted.memory_gib, strict=True)
-        if not all(fits(self.devices[part.offer], [needed]) for part, needed in held):
+        peaks = zip(candidate.parts, predicted.memory_gib, strict=True)
+        if not all(fits(self.devices[part.offer], [needed]) for part, needed in peaks):
             return None
         return self._written(candidate, layers, predicted)
 
@@ -216,36 +216,59 @@ class _Search:
         import numpy as np
 
         layers = self.workload.model.layers
-        grids = np.meshgrid(*(np.arange(len(kind)) for kind in options), indexing="ij")
+        loads = [[self._load(part, self._least_hops_s(part)) for part in kind] for kind in options]
+        bounds = bounds_s(loads, layers, self.workload.global_batch // width)
 
-        def column(read: Callable[[_Part], float]) -> NDArray[np.float64]:
-            pairs = zip(options, grids, strict=True)
-            return np.stack([np.array([read(part) for part in kind])[grid] for kind, grid in pairs])
+        def column(read: Callable[[_Part], int]) -> list[NDArray[np.int_]]:
+            return list(np.ix_(*([read(part) for part in kind] for kind in options)))
 
-        layer_s, stages = column(lambda part: part.layer_s), column(lambda part: part.pp)
-        slowest = layers / (stages / layer_s).sum(axis=0)
-        count = self.workload.global_batch // width
-        bounds: NDArray[np.float64] = (count - 1) * slowest + layers * layer_s.min(axis=0)
-        legal = stages.sum(axis=0) <= layers
+        legal = sum(column(lambda part: part.pp)) <= layers
         # Tied tables are summed over the first and the last stage: equal cuts only.
         if self.workload.model.tied or not self.capabilities.meshes:
             for sizes in (column(lambda part: part.cost.shape.tp), column(lambda part: part.dp)):
-                legal &= (sizes == sizes[0]).all(axis=0)
+                for other in sizes[1:]:
+                    legal = legal & (sizes[0] == other)
         return np.where(legal, bounds, math.inf)
 
     def _bound(self, parts: Sequence[_Part], candidate: _Candidate) -> float:
-        layers = self.workload.model.layers
-        first, last = parts[0], parts[-1]
-        opening = first.cost.embedding.compute_s + first.cost.embedding.tp_s
-        closing = last.cost.head.compute_s + last.cost.head.tp_s
-        places = [part for part in parts for _ in range(part.pp)]
-        fixed = list(self._transfers(parts))
-        fixed[0] += opening
-        fixed[-1] += closing
-        spent = sum(extra / part.layer_s for extra, part in zip(fixed, places, strict=True))
-        slowest = (layers + spent) / sum(1 / part.layer_s for part in places)
-        filling = layers * min(part.layer_s for part in parts) + sum(fixed)
-        return (candidate.micro_batches - 1) * slowest + filling
+        crossings = [self._crossing_s(one, other) for one, other in pairwise(parts)]
+        around = zip(parts, [0.0, *crossings], [*crossings, 0.0], strict=True)
+        loads = [
+            self._load(part, self._hops_s(part, before, after)) for part, before, after in around
+        ]
+        return bound_s(loads, self.workload.model.layers, candidate.micro_batches)
+
+    def _load(self, part: _Part, hops_s: float) -> PartLoad:
+        embedding, head = part.cost.embedding, part.cost.head
+        return PartLoad(
+            stages=part.pp,
+            layer_s=part.layer_s,
+            fixed_s=hops_s,
+            embedding_s=embedding.compute_s + embedding.tp_s,
+            head_s=head.compute_s + head.tp_s,
+        )
+
+    def _least_hops_s(self, part: _Part) -> float:
+        """Return the least transfers of a part's stages, whatever stands beside it."""
+        if part.pp > 1:
+            return 2 * part.pp * self._inner_s(part)
+        # It has a neighbour in another mesh, which its own network cards limit.
+        return 2 * self._hop_s(part, self.devices[part.offer].nic_bs)
+
+    def _hops_s(self, part: _Part, before: float, after: float) -> float:
+        """Return the transfers of a part's stages between these two crossings."""
+        if part.pp == 1:
+            return 2 * max(before, after)
+        inner = self._inner_s(part)
+        return 2 * (max(before, inner) + (part.pp - 2) * inner + max(inner, after))
+
+    def _stage(self, part: _Part, first: bool, last: bool, held: float) -> StageLoad:
+        """Return a stage of this part without its transfers."""
+        key = (part, first, last, held)
+        if key not in self._stages:
+            sharing = self._sharing(part)
+            self._stages[key] = stage_load(part.cost, sharing, (first, last), held, 0.0)
+        return self._stages[key]
 
     def _sharing(self, part: _Part) -> Sharing:
         tp = part.cost.shape.tp
@@ -256,15 +279,18 @@ class _Search:
         """Return each stage's transfers of one micro-batch, both ways."""
         hops: list[float] = []
         for part, following in zip(parts, (*parts[1:], None), strict=True):
-            device = self.devices[part.offer]
-            inside = device.domain == device.total
-            inner = self._hop_s(part, device.group_bs(2) if inside else device.nic_bs)
+            inner = self._inner_s(part)
             outer = inner if following is None else self._crossing_s(part, following)
             hops.extend([inner] * (part.pp - 1))
             hops.append(outer)
         # A stage waits for the slower of the transfers before and behind it.
         around = zip([0.0, *hops[:-1]], [*hops[:-1], 0.0], strict=True)
         return tuple(2 * max(pair) for pair in around)
+
+    def _inner_s(self, part: _Part) -> float:
+        device = self.devices[part.offer]
+        inside = device.domain == device.total
+        return self._hop_s(part, device.group_bs(2) if inside else device.nic_bs)
 
     def _hop_s(self, part: _Part, bandwidth: float) -> float:
         moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp

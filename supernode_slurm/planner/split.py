@@ -23,11 +23,12 @@ class StageLoad:
 
 
 def split_layers(
-    total: int, stages: Sequence[StageLoad], micro_batches: int
+    total: int, stages: Sequence[StageLoad], micro_batches: int, limit_s: float = math.inf
 ) -> tuple[int, ...] | None:
     """Return the layers per stage of the fastest pipeline, None if they do not fit.
 
-    Fastest: (micro-batches - 1) x the slowest stage + the sum of all stages is least.
+    Fastest: (micro-batches - 1) x the slowest stage + the sum of all stages is least. None
+    as well if that is not below the limit.
     """
     if total < len(stages) or any(stage.most < 1 for stage in stages):
         return None
@@ -39,7 +40,11 @@ def split_layers(
     filling_s = sum(_times(stages, _pack(total, stages, math.inf)))
     # The slowest stage of the best split ends at one of these times; under each of them the
     # packed split has the least sum.
-    within = (best_s - filling_s) / (micro_batches - 1) if micro_batches > 1 else math.inf
+    within = math.inf
+    if micro_batches > 1:
+        within = (min(best_s, limit_s) - filling_s) / (micro_batches - 1)
+    if within < fastest * (1 - 1e-9):
+        return None
     for slowest in _ends(stages, fastest, within):
         if (micro_batches - 1) * slowest + filling_s >= best_s * (1 - 1e-9):
             break
@@ -47,7 +52,7 @@ def split_layers(
         packed_s = _pipeline_s(stages, packed, micro_batches)
         if sum(packed) == total and packed_s < best_s * (1 - 1e-9):
             best, best_s = packed, packed_s
-    return best
+    return best if best_s < limit_s else None
 
 
 def split_samples(

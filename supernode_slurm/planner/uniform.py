@@ -75,10 +75,13 @@ def pipeline_sizes(workload: Workload, devices: int, capabilities: Capabilities)
 
 
 def stage_load(
-    mesh: MeshCost, sharing: Sharing, stage: int, stages: int, held: float, p2p_s: float
+    mesh: MeshCost, sharing: Sharing, ends: tuple[bool, bool], held: float, p2p_s: float
 ) -> StageLoad:
-    """Return a stage's time per micro-batch as a function of its layers, and their limit."""
-    empty = stage_cost(mesh, 0, stage == 0, stage == stages - 1)
+    """Return a stage's time per micro-batch as a function of its layers, and their limit.
+
+    ``ends`` says whether it is the first and whether it is the last.
+    """
+    empty = stage_cost(mesh, 0, *ends)
     free = mesh.device.memory_bytes - end_bytes(mesh, empty.params, empty.last, sharing)
     return StageLoad(
         fixed_s=empty.compute_s + empty.tp_s + p2p_s,
@@ -161,7 +164,13 @@ class _Search:
         sharing = sharing_of(self.device, layout, self.workload.precision)
         transfer = p2p_s(mesh, layout)
         return [
-            stage_load(mesh, sharing, stage, pp, in_flight(stage, pp, batches), transfer)
+            stage_load(
+                mesh,
+                sharing,
+                (stage == 0, stage == pp - 1),
+                in_flight(stage, pp, batches),
+                transfer,
+            )
             for stage in range(pp)
         ]
 

@@ -1,0 +1,88 @@
+"""Step times that a pipeline over several meshes cannot beat, and the search's order by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FEW = 1 << 12
+"""Candidates that are sorted first; most searches need no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartLoad:
+    """Equal stages of a pipeline, their seconds per micro-batch: ``layers`` are dealt to all."""
+
+    stages: int
+    layer_s: float
+    fixed_s: float
+    """Sum of what its stages take besides layers."""
+    embedding_s: float
+    head_s: float
+
+
+def bound_s(parts: Sequence[PartLoad], layers: int, micro_batches: int) -> float:
+    """Return the step time of these parts in order if layers were divisible and memory endless.
+
+    Every stage then ends at once while the pipeline is full; to fill it, the layers pass
+    the fastest stage.
+    """
+    first, last = parts[0], parts[-1]
+    rate = sum(part.stages / part.layer_s for part in parts)
+    spent = first.embedding_s / first.layer_s + last.head_s / last.layer_s
+    spent += sum(part.fixed_s / part.layer_s for part in parts)
+    filling = layers * min(part.layer_s for part in parts)
+    filling += first.embedding_s + last.head_s + sum(part.fixed_s for part in parts)
+    return (micro_batches - 1) * (layers + spent) / rate + filling
+
+
+def bounds_s(
+    options: Sequence[Sequence[PartLoad]], layers: int, micro_batches: int
+) -> NDArray[np.float64]:
+    """Return for each choice of one part per axis what ``bound_s`` of no order goes below."""
+    import numpy as np
+
+    def terms(values: Sequence[Sequence[float]]) -> list[NDArray[np.float64]]:
+        """Return one array per axis, each along its own."""
+        return [
+            np.array(kind, float).reshape([-1 if axis == own else 1 for axis in range(len(values))])
+            for own, kind in enumerate(values)
+        ]
+
+    layer_s = terms([[part.layer_s for part in kind] for kind in options])
+    rate = sum(terms([[part.stages / part.layer_s for part in kind] for kind in options]))
+    fixed = sum(terms([[part.fixed_s for part in kind] for kind in options]))
+    spent = sum(terms([[part.fixed_s / part.layer_s for part in kind] for kind in options]))
+    filling = layers * reduce(np.minimum, layer_s) + fixed
+    for ends in (
+        [[part.embedding_s for part in kind] for kind in options],
+        [[part.head_s for part in kind] for kind in options],
+    ):
+        least = terms(ends)
+        filling = filling + reduce(np.minimum, least)
+        shares = [end / each for end, each in zip(least, layer_s, strict=True)]
+        spent = spent + reduce(np.minimum, shares)
+    found: NDArray[np.float64] = (micro_batches - 1) * (layers + spent) / rate + filling
+    return found
+
+
+def rising(values: NDArray[np.float64]) -> Iterator[int]:
+    """Yield the indices of all values in rising order, sorting no more than is taken."""
+    import numpy as np
+
+    rest, few = np.arange(values.size), FEW
+    while rest.size:
+        chosen = rest
+        if rest.size > few:
+            parted = np.argpartition(values[rest], few)
+            chosen, rest = np.sort(rest[parted[:few]]), rest[parted[few:]]
+        else:
+            rest = rest[:0]
+        yield from map(int, chosen[np.argsort(values[chosen], kind="stable")])
+        few *= 8

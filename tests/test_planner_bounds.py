@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supernode_slurm.errors import PlanError
+from supernode_slurm.frameworks import capabilities
+from supernode_slurm.planner import bounds, plan_mixed
+from supernode_slurm.planner.bounds import PartLoad, bound_s, bounds_s, rising
+from supernode_slurm.planner.split import StageLoad, split_layers
+from tests.test_planner import offer, workload
+
+seconds = st.floats(0.01, 5)
+parts = st.builds(
+    PartLoad,
+    stages=st.integers(1, 3),
+    layer_s=seconds,
+    fixed_s=seconds,
+    embedding_s=seconds,
+    head_s=seconds,
+)
+
+
+def fastest_s(order: tuple[PartLoad, ...], layers: int, micro_batches: int) -> float:
+    """Return the step time of the best integer split, memory without end."""
+    loads = []
+    for place, part in enumerate(order):
+        for stage in range(part.stages):
+            fixed = part.fixed_s / part.stages
+            fixed += part.embedding_s if place == stage == 0 else 0
+            last = place == len(order) - 1 and stage == part.stages - 1
+            fixed += part.head_s if last else 0
+            loads.append(StageLoad(fixed, part.layer_s, layers))
+    split = split_layers(layers, loads, micro_batches)
+    assert split is not None
+    times = [load.time_s(count) for load, count in zip(loads, split, strict=True)]
+    return (micro_batches - 1) * max(times) + sum(times)
+
+
+@given(
+    order=st.lists(parts, min_size=2, max_size=3).map(tuple),
+    layers=st.integers(9, 40),
+    micro_batches=st.sampled_from([1, 2, 9, 100]),
+)
+def test_no_split_beats_the_bound(
+    order: tuple[PartLoad, ...], layers: int, micro_batches: int
+) -> None:
+    bound = bound_s(order, layers, micro_batches)
+    assert bound <= fastest_s(order, layers, micro_batches) * (1 + 1e-9)
+
+
+def test_the_bound_is_reached_where_layers_divide() -> None:
+    order = (PartLoad(2, 1.0, 2.0, 3.0, 0.0), PartLoad(1, 1.0, 1.0, 0.0, 3.0))
+    # 3 + 1 + 5 layers, 1 + 8 layers, 3 + 1 + 5 layers: every stage takes 9.
+    assert bound_s(order, 18, 10) == fastest_s(order, 18, 10) == 9 * 9 + 27
+
+
+@given(
+    kinds=st.lists(st.lists(parts, min_size=1, max_size=3), min_size=2, max_size=3),
+    layers=st.integers(9, 40),
+    micro_batches=st.sampled_from([1, 2, 9, 100]),
+)
+def test_no_order_goes_below_the_bound_of_its_parts(
+    kinds: list[list[PartLoad]], layers: int, micro_batches: int
+) -> None:
+    found = bounds_s(kinds, layers, micro_batches)
+    for index in product(*(range(len(kind)) for kind in kinds)):
+        chosen = [kind[item] for kind, item in zip(kinds, index, strict=True)]
+        least = min(bound_s(order, layers, micro_batches) for order in permutations(chosen))
+        assert found[index] <= least * (1 + 1e-9)
+        # Of equal ends and hops, the order does not matter, and nothing is given away.
+        alike = [[PartLoad(item.stages, item.layer_s, 1, 1, 1)] for item in chosen]
+        same = [kind[0] for kind in alike]
+        if len({item.layer_s for item in same}) == 1:
+            exact = bound_s(same, layers, micro_batches)
+            assert bounds_s(alike, layers, micro_batches).item() == pytest.approx(exact)
+
+
+@pytest.mark.parametrize("few", [1, 7, 1000])
+def test_indices_come_in_rising_order_of_their_values(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "FEW", few)
+    values = np.random.default_rng(0).integers(0, 50, 400).astype(float)
+    order = list(rising(values))
+    assert sorted(order) == list(range(400))
+    assert list(values[order]) == sorted(values)
+
+
+def test_four_kinds_of_devices_are_refused_with_a_way_out() -> None:
+    offers = [offer(name, 1) for name in ("a100", "h100", "h20", "h200")]
+    with pytest.raises(PlanError, match="3 at most; leave out the slowest or the smallest group"):
+        plan_mixed(workload("llama-3-8b", 64), offers, capabilities("flagscale"))
