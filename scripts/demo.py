@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -64,6 +65,11 @@ def expect(claim: str, true: bool) -> None:
 def same(what: str, planned: object, real: object) -> None:
     """Compare what was planned with what Slurm did."""
     expect(f"{what}: planned {planned}, real {real}", planned == real)
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Return counts on one line, in the order of their names."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def wait(client: CliClient, job: JobId, states: set[str]) -> LiveJob:
@@ -131,14 +137,12 @@ def mixed_job(client: CliClient, folder: Path) -> None:
     ranks = re.findall(r"rank +(\d+) of \d+ on (\S+): (\S+), (.*), samples (\d+)\.\.(\d+)", text)
     groups = {group["accelerator"]: group for group in planned["groups"]}
     wanted = {name: g["nodes"] * g["devices_per_node"] for name, g in groups.items()}
-    same("ranks on each kind of card", wanted, dict(Counter(rank[2] for rank in ranks)))
-    seen = {f"{rank[2]}: {rank[3]}" for rank in ranks}
-    lists = {
-        f"{name}: {variable}={','.join(map(str, range(group['devices_per_node'])))}"
-        for name, group in groups.items()
-        for variable in group["visible_env"]
-    }
-    same("devices that a rank sees", sorted(lists), sorted(seen))
+    same("ranks on each kind of card", listed(wanted), listed(Counter(rank[2] for rank in ranks)))
+    for name, group in sorted(groups.items()):
+        every = ",".join(map(str, range(group["devices_per_node"])))
+        seen = {rank[3] for rank in ranks if rank[2] == name}
+        wish = " ".join(f"{variable}={every}" for variable in group["visible_env"])
+        same(f"devices that each {name} rank sees", wish, " or ".join(sorted(seen)))
     samples: Counter[str] = Counter()
     for rank in ranks:
         samples[rank[2]] += int(rank[5]) - int(rank[4]) + 1
@@ -146,7 +150,7 @@ def mixed_job(client: CliClient, folder: Path) -> None:
         planned["groups"][line["meshes"][0]["group"]]["accelerator"]: line["samples"]
         for line in planned["pipelines"]
     }
-    same("samples of each kind", shares, dict(samples))
+    same("samples of each kind", listed(shares), listed(samples))
     expect("the parameters are those of one process", ": the same" in text)
 
 
