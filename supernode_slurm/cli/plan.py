@@ -43,7 +43,7 @@ def command(
     predictions are from measured runs.
     """
     from ..inventory import load
-    from ..placement import Room, choose, inventory_view
+    from ..placement import Room, choose, compare_alone, inventory_view
     from ..planner import MEAN_ERROR
     from ..slurmconf import assumed_release, runs_block
     from ..submission.ask import make_ask
@@ -74,6 +74,8 @@ def command(
     else:
         common.print_table(*_table(choices))
         click.echo(f"layers of the first: {_layers(choices[0])}")
+        for line in compare_alone(ask, choices[0]):
+            click.echo(line)
         tell(
             "note",
             f"predicted; over published runs such step times are {MEAN_ERROR:.1%} off on average "
@@ -85,6 +87,12 @@ def command(
 def _emitted(framework: str, choice: Choice) -> str:
     from ..frameworks import flagscale, megatron
 
+    runs = {"flagscale": ("flagscale",), "megatron": ("megatron", "mindspeed")}[framework]
+    if choice.plan.framework not in runs:
+        raise click.UsageError(
+            f"the plan is for {choice.plan.framework}, not for {framework}: "
+            f"add --framework {runs[0]}"
+        )
     if framework == "flagscale":
         return flagscale.layout(choice.plan)
     return "\n".join(megatron.arguments(choice.plan)) + "\n"

@@ -57,7 +57,7 @@ def submit_job(argv: list[str]) -> int:
     client = None if "dry-run" in line.own else CliClient(os.environ)
     prepared = prepare(line, os.environ, inventory, client)
     for note in prepared.notes:
-        tell("warning", note)
+        tell("note", note)
     job = submit(prepared, client) if client else None
     if "json" in line.own:
         _print_json(prepared, job)

@@ -11,7 +11,7 @@ from ..catalogue import Model
 from ..errors import PlanError
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import Capabilities, Workload, plan_mixed, plan_uniform
+from ..planner import Capabilities, Workload, alone, plan_mixed, plan_uniform
 from .slots import Room, Slot, Wanted, device_types, find_slots
 
 
@@ -75,6 +75,24 @@ def _step_time(choice: Choice) -> float:
     return choice.plan.predicted.step_time_s if choice.plan.predicted else 0.0
 
 
+def compare_alone(ask: Ask, choice: Choice) -> list[str]:
+    """Return what each group of a mixed plan would reach without the others, in words."""
+    if ask.model is None or len(choice.slots) < 2:
+        return []
+    mixed = _step_time(choice)
+    found = []
+    offers = [slot.offer for slot in choice.slots]
+    for slot, plan in zip(choice.slots, alone(_workload(ask), offers, ask.able), strict=True):
+        name = f"{slot.group.devices} {slot.group.name} alone"
+        if plan is None or plan.predicted is None:
+            found.append(f"{name}: the model does not fit")
+            continue
+        seconds = plan.predicted.step_time_s
+        faster = ": faster" if seconds < mixed else ""
+        found.append(f"{name}: {seconds:.2f} s a step, {seconds / mixed:.2f} x the mix{faster}")
+    return found
+
+
 def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
     """Return each assignment of kinds of cards to the groups asked for."""
     if len(ask.cards) == 1 and ask.cards[0][0] is None:
@@ -91,18 +109,23 @@ def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choi
         groups = tuple(slot.group for slot in slots)
         plan = Plan("", ask.global_batch, ask.sequence, ask.able.name, groups)
         return [Choice(plan, slots)]
-    workload = Workload(
+    if len(offers) == 1:
+        plans = plan_uniform(_workload(ask), offers[0], ask.able)
+    else:
+        plans = plan_mixed(_workload(ask), offers, ask.able)
+    return [Choice(plan, _in_order(plan, slots)) for plan in plans]
+
+
+def _workload(ask: Ask) -> Workload:
+    if ask.model is None:
+        raise PlanError("no model to plan for")
+    return Workload(
         model=ask.model,
         sequence=ask.sequence,
         global_batch=ask.global_batch,
         precision=ask.precision,
         framework=ask.able.name,
     )
-    if len(offers) == 1:
-        plans = plan_uniform(workload, offers[0], ask.able)
-    else:
-        plans = plan_mixed(workload, offers, ask.able)
-    return [Choice(plan, _in_order(plan, slots)) for plan in plans]
 
 
 def _in_order(plan: Plan, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:

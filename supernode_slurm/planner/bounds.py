@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -30,22 +31,31 @@ class PartLoad:
 def bound_s(parts: Sequence[PartLoad], layers: int, micro_batches: int) -> float:
     """Return the step time of these parts in order if layers were divisible and memory endless.
 
-    Every stage then ends at once while the pipeline is full; to fill it, the layers pass
-    the fastest stage.
+    It is a linear program: its best point fills the fastest parts to one common end, for
+    some number of them, and gives the others nothing.
     """
-    first, last = parts[0], parts[-1]
-    rate = sum(part.stages / part.layer_s for part in parts)
-    spent = first.embedding_s / first.layer_s + last.head_s / last.layer_s
-    spent += sum(part.fixed_s / part.layer_s for part in parts)
-    filling = layers * min(part.layer_s for part in parts)
-    filling += first.embedding_s + last.head_s + sum(part.fixed_s for part in parts)
-    return (micro_batches - 1) * (layers + spent) / rate + filling
+    fixed = [part.fixed_s for part in parts]
+    fixed[0] += parts[0].embedding_s
+    fixed[-1] += parts[-1].head_s
+    rate, spent, stages, idle_s, best_s = 0.0, 0.0, 0, sum(fixed), math.inf
+    for part, fixed_s in sorted(zip(parts, fixed, strict=True), key=lambda pair: pair[0].layer_s):
+        rate += part.stages / part.layer_s
+        spent += fixed_s / part.layer_s
+        stages += part.stages
+        idle_s -= fixed_s
+        end_s = (layers + spent) / rate
+        best_s = min(best_s, (micro_batches - 1 + stages) * end_s + idle_s)
+    return best_s
 
 
 def bounds_s(
     options: Sequence[Sequence[PartLoad]], layers: int, micro_batches: int
 ) -> NDArray[np.float64]:
-    """Return for each choice of one part per axis what ``bound_s`` of no order goes below."""
+    """Return for each choice of one part per axis what ``bound_s`` of no order goes below.
+
+    While the pipeline is full every stage ends at once; to fill it, the layers pass the
+    fastest stage.
+    """
     import numpy as np
 
     def terms(values: Sequence[Sequence[float]]) -> list[NDArray[np.float64]]:

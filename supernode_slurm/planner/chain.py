@@ -110,6 +110,8 @@ class _Search:
         # ZeRO-1 moves less, updates less and keeps less than no ZeRO. Sharded weights would
         # be gathered for every micro-batch of every stage.
         self.zero = max(stage for stage in (0, *capabilities.zero) if stage < 3)
+        self.cramped = False
+        """Memory stood in the way of a layout."""
         self._costs: dict[tuple[int, Shape], MeshCost] = {}
         self._stages: dict[tuple[_Part, bool, bool, float], StageLoad] = {}
         self.orders = [
@@ -180,7 +182,7 @@ class _Search:
     def error(self) -> PlanError:
         """Return why there is no plan."""
         names = " + ".join(f"{offer.devices} x {offer.accelerator.id}" for offer in self.offers)
-        if any(self.candidates()):
+        if self.cramped or any(self.candidates()):
             return PlanError(
                 f"{self.workload.model.name} does not fit on {names} in any split over stages; "
                 "take more devices, or shorter sequences"
@@ -217,18 +219,27 @@ class _Search:
 
         layers = self.workload.model.layers
         loads = [[self._load(part, self._least_hops_s(part)) for part in kind] for kind in options]
-        bounds = bounds_s(loads, layers, self.workload.global_batch // width)
+        count = self.workload.global_batch // width
+        bounds = bounds_s(loads, layers, count)
 
-        def column(read: Callable[[_Part], int]) -> list[NDArray[np.int_]]:
+        def column(read: Callable[[_Part], float]) -> list[NDArray[np.float64]]:
             return list(np.ix_(*([read(part) for part in kind] for kind in options)))
 
-        legal = sum(column(lambda part: part.pp)) <= layers
+        legal = np.asarray(sum(column(lambda part: part.pp)) <= layers)
         # Tied tables are summed over the first and the last stage: equal cuts only.
         if self.workload.model.tied or not self.capabilities.meshes:
             for sizes in (column(lambda part: part.cost.shape.tp), column(lambda part: part.dp)):
                 for other in sizes[1:]:
                     legal = legal & (sizes[0] == other)
-        return np.where(legal, bounds, math.inf)
+        roomy = np.asarray(sum(column(lambda part: self._room(part, count))) >= layers)
+        self.cramped |= bool((legal & ~roomy).any())
+        return np.where(legal & roomy, bounds, math.inf)
+
+    def _room(self, part: _Part, micro_batches: int) -> float:
+        """Return the most layers of a part's stages, were they the last of the pipeline."""
+        held = range(1, part.pp + 1)
+        most = [self._stage(part, False, False, min(micro_batches, n)).most for n in held]
+        return sum(most) if min(most) > 0 else -math.inf
 
     def _bound(self, parts: Sequence[_Part], candidate: _Candidate) -> float:
         crossings = [self._crossing_s(one, other) for one, other in pairwise(parts)]

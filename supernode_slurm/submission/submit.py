@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..inventory import Inventory
-from ..placement import Choice, Room, choose, inventory_view, live_view
+from ..placement import Choice, Room, choose, compare_alone, inventory_view, live_view
 from ..plan import dumps
 from ..slurm import JobId, SlurmClient
 from ..slurmconf import assumed_release, find_release, runs_block
@@ -81,7 +81,7 @@ def prepare(
         arguments=line.arguments,
         asked=asked,
         given=given,
-        notes=(*view.notes, *ask.notes, *unread_lines(script)),
+        notes=(*view.notes, *ask.notes, *unread_lines(script), *compare_alone(ask, choice)),
     )
 
 
