@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
-from supernode_slurm.planner import bounds, plan_mixed
+from supernode_slurm.planner import bounds, chain, plan_mixed
 from supernode_slurm.planner.bounds import PartLoad, bound_s, bounds_s, rising
 from supernode_slurm.planner.split import StageLoad, split_layers
 from tests.test_planner import offer, workload
@@ -89,6 +89,20 @@ def test_indices_come_in_rising_order_of_their_values(
     order = list(rising(values))
     assert sorted(order) == list(range(400))
     assert list(values[order]) == sorted(values)
+
+
+def test_cards_without_room_for_a_layer_do_not_hold_the_search_up() -> None:
+    # At 128 Ki tokens a layer without recomputation fits nowhere at TP 1.
+    asked = workload("llama-3-70b", 8, 131072)
+    offers = [offer("a100", 4), offer("h100", 4)]
+    search = chain._Search(asked, offers, capabilities("flagscale"))
+    taken = list(search.candidates())
+    assert search.cramped
+    assert taken
+    for candidate in taken:
+        for part in candidate.parts:
+            stage = search._stage(part, False, False, 1)
+            assert stage.most >= 1
 
 
 def test_four_kinds_of_devices_are_refused_with_a_way_out() -> None:

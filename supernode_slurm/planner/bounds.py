@@ -37,7 +37,8 @@ def bound_s(parts: Sequence[PartLoad], layers: int, micro_batches: int) -> float
     fixed = [part.fixed_s for part in parts]
     fixed[0] += parts[0].embedding_s
     fixed[-1] += parts[-1].head_s
-    rate, spent, stages, idle_s, best_s = 0.0, 0.0, 0, sum(fixed), math.inf
+    rate, spent, stages, idle_s = 0.0, 0.0, 0, sum(fixed)
+    end_s, best_s = 0.0, math.inf
     for part, fixed_s in sorted(zip(parts, fixed, strict=True), key=lambda pair: pair[0].layer_s):
         rate += part.stages / part.layer_s
         spent += fixed_s / part.layer_s
@@ -45,7 +46,9 @@ def bound_s(parts: Sequence[PartLoad], layers: int, micro_batches: int) -> float
         idle_s -= fixed_s
         end_s = (layers + spent) / rate
         best_s = min(best_s, (micro_batches - 1 + stages) * end_s + idle_s)
-    return best_s
+    # Where a part would hold less than nothing, the end and the sum apart say more.
+    fastest_s = layers * min(part.layer_s for part in parts) + sum(fixed)
+    return max(best_s, (micro_batches - 1) * end_s + fastest_s)
 
 
 def bounds_s(
