@@ -21,8 +21,7 @@ cards lie between 0.51 (MI300X) and 0.92 (A800).
 class Accelerator:
     """An accelerator: fields are per card, methods and properties per device.
 
-    Units: TFLOPS dense, GiB, GB/s in one direction, watts. None means that nobody has
-    said.
+    Units: TFLOPS dense, GiB, GB/s in one direction. None means that nobody has said.
     """
 
     id: str
@@ -41,9 +40,6 @@ class Accelerator:
     link: str
     cards_per_node: int
     devices_per_card: int
-    max_scale_up_domain: int
-    """Most cards that one fabric of this kind joins."""
-    card_tdp_w: float | None
     confidence: tuple[tuple[str, str], ...]
     sources: tuple[str, ...]
 
@@ -196,8 +192,6 @@ def _accelerator(raw: dict[str, Any]) -> Accelerator:
         link=link["link"],
         cards_per_node=node["cards"],
         devices_per_card=node["devices_per_card"],
-        max_scale_up_domain=node["domain"],
-        card_tdp_w=raw["tdp"],
         confidence=tuple(
             (key, str(value or "unknown")) for key, value in raw["confidence"].items()
         ),
