@@ -8,7 +8,7 @@ the memory check would have refused although they ran. The cost model is the pla
 This is no held-out test. Of the constants, ``MATMUL_REACHED`` was set once from the common
 bias of the A100 rows scored here, two terms of the memory check were corrected after its
 first false refusals on them, and several priors come from earlier fits to such runs. With
-``MATMUL_REACHED`` at 1 the mean error was 16.6 % (bias -16.4 %) instead of 12.5 %.
+``MATMUL_REACHED`` at 1 the mean error is 16.4 % (bias -16.2 %) instead of 12.3 %.
 
 Left out, each with its count: rows that print no layout or time, other precisions, context
 parallelism, mixtures of experts, cards that the catalogue does not know, rows marked suspect.
