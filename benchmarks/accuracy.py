@@ -44,6 +44,8 @@ class Row:
     """One run: what was run, what was measured, what is predicted."""
 
     source: str
+    card: str
+    """The catalogue's id."""
     id: str
     measured_s: float
     predicted_s: float
@@ -62,14 +64,17 @@ def main(argv: list[str]) -> int:
         print(f"sn: error: {path} is missing; name a table of measurements", file=sys.stderr)
         return 2
     rows, skipped = evaluate(path)
-    by_source = defaultdict(list)
+    by_source, by_card = defaultdict(list), defaultdict(list)
     for row in rows:
         by_source[row.source].append(row)
+        by_card[row.card].append(row)
     print(
         f"{'source':44} {'n':>4} {'mean':>7} {'median':>7} {'max':>7} {'bias':>7} {'false OOM':>10}"
     )
     for source, group in sorted(by_source.items()):
         print(line(source, group))
+    for card, group in sorted(by_card.items()):
+        print(line(card, group))
     print(line("all", rows))
     print("left out:", ", ".join(f"{count} {why}" for why, count in sorted(skipped.items())))
     if "--rows" in argv:
@@ -163,6 +168,7 @@ def predict_row(raw: dict[str, Any]) -> Row:
     predicted = predict(workload, offer, layout_of(raw, workload.model))
     return Row(
         source=raw["source"]["ref"].removeprefix("mosaicml/"),
+        card=card.id,
         id=raw["id"],
         measured_s=measured_s(raw) or 0.0,
         predicted_s=predicted.step_time_s,

@@ -202,8 +202,12 @@ def test_what_travels_parses_as_python_3_8() -> None:
 def find_python38() -> str | None:
     """Return a Python 3.8 that starts; the shims of version managers may exist and not start."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    candidates = [shutil.which("python3.8"), *pyenv.glob("versions/3.8.*/bin/python3.8")]
-    for candidate in filter(None, candidates):
+    found = shutil.which("python3.8")
+    candidates: list[str | Path] = [
+        *([found] if found else []),
+        *pyenv.glob("versions/3.8.*/bin/python3.8"),
+    ]
+    for candidate in candidates:
         with contextlib.suppress(OSError):
             tried = subprocess.run(
                 [candidate, "-c", ""], capture_output=True, check=False, timeout=60

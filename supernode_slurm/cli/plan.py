@@ -44,7 +44,6 @@ def command(
     """
     from ..inventory import load
     from ..placement import Room, choose, compare_alone, inventory_view
-    from ..planner import MEAN_ERROR
     from ..slurmconf import assumed_release, runs_block
     from ..submission.ask import make_ask
     from ..submission.settings import Settings
@@ -76,11 +75,7 @@ def command(
         click.echo(f"layers of the first: {_layers(choices[0])}")
         for line in compare_alone(ask, choices[0]):
             click.echo(line)
-        tell(
-            "note",
-            f"predicted; over published runs such step times are {MEAN_ERROR:.1%} off on average "
-            "(docs/accuracy.md)",
-        )
+        tell("note", _error(choices[0]))
     return 0
 
 
@@ -131,6 +126,19 @@ def _time(found: Predicted) -> str:
     parts = sorted(found.breakdown_s.items(), key=lambda item: -item[1])
     shares = [(name, seconds / found.step_time_s) for name, seconds in parts if seconds > 0]
     return ", ".join(f"{name} {part:.0%}" for name, part in shares if part >= 0.005)
+
+
+def _error(choice: Choice) -> str:
+    """Say how far such predictions were from measured runs on the cards of a plan."""
+    from ..planner import PUBLISHED_ERROR
+
+    parts = []
+    for card in sorted({group.accelerator for group in choice.plan.groups}):
+        runs, error = PUBLISHED_ERROR.get(card, (0, 0.0))
+        parts.append(
+            f"{card} {error:.1%} off over {runs} runs" if runs else f"{card} never compared"
+        )
+    return f"predicted; against published runs (docs/accuracy.md): {', '.join(parts)}"
 
 
 def _layers(choice: Choice) -> str:

@@ -217,5 +217,5 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
         scale_up_gbs=scale_up,
         scale_up_latency_ns=latency,
         network_gbs=fabric.node_gbs if fabric else 0.0,
-        node_devices=holder.devices.count,
+        node_devices=holder.nodes.device_count,
     )

@@ -1,13 +1,13 @@
 """From a workload and devices on offer to ranked plans."""
 
-from .constants import MEAN_ERROR
+from .constants import PUBLISHED_ERROR
 from .mixed import alone, plan_mixed
 from .predict import predict
 from .uniform import plan_uniform
 from .workload import Capabilities, Layout, Offer, Workload
 
 __all__ = [
-    "MEAN_ERROR",
+    "PUBLISHED_ERROR",
     "Capabilities",
     "Layout",
     "Offer",
