@@ -108,5 +108,7 @@ class SlurmRejected(SlurmError):
         self.argv = tuple(argv)
         self.returncode = returncode
         self.stderr = stderr.strip()
-        detail = self.stderr or f"exit code {returncode}, no message"
+        own = f"{self.argv[0]}: error: "
+        lines = [line.removeprefix(own) for line in self.stderr.splitlines()]
+        detail = "\n".join(lines) or f"exit code {returncode}, no message"
         super().__init__(f"{self.argv[0]} refused: {detail}")

@@ -79,3 +79,20 @@ def slurm_time(text: str) -> str:
     if unlimited or _SLURM_TIME.match(text):
         return text
     raise ValueError(f"expected a time limit like '7-00:00:00' or '48:00:00', got {text[:64]!r}")
+
+
+def minutes(text: str) -> float:
+    """Return a time limit in minutes.
+
+    Slurm's forms: ``M``, ``M:S``, ``H:M:S``, ``D-H``, ``D-H:M``, ``D-H:M:S``.
+    """
+    slurm_time(text)
+    if text.upper() in ("INFINITE", "UNLIMITED"):
+        return float("inf")
+    days, dash, clock = text.rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    if dash:
+        hours, more, seconds = [*parts, 0, 0][:3]
+    else:
+        hours, more, seconds = {1: [0, *parts, 0], 2: [0, *parts], 3: parts}[len(parts)]
+    return int(days or 0) * 1440 + hours * 60 + more + seconds / 60

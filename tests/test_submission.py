@@ -178,11 +178,20 @@ def test_a_part_of_a_node_without_gres_gpu_has_no_neighbours(script: str) -> Non
 def test_small_jobs_of_any_kind_follow_the_policy(mixed: Inventory, script: str) -> None:
     small = prepared(f"--model llama-3-8b --cards 16 {script}", mixed)
     assert options(small)["partition"] == "small"
-    assert "the site's policy prefers partition small for a job of this size" in small.notes
+    policy = "partition small: the site's policy for a job of this size"
+    assert policy in small.notes
+    assert policy not in prepared(f"--cards 16 -p train {script}", mixed).notes
     large = prepared(f"--model llama-3-8b --cards 64 {script}", mixed)
     assert options(large)["partition"] == "train"
     named = prepared(f"--model llama-3-8b --cards h100:16 {script}", mixed)
     assert options(named)["partition"] == "train"
+
+
+def test_groups_never_share_a_node(script: str) -> None:
+    lab = load(INVENTORIES / "lab.yaml")
+    assert prepared(f"-p bench --cards a100:2,h100:2 {script}", lab).choice.plan.devices == 4
+    with pytest.raises(PlanError, match="4 nodes wanted, 2 usable"):
+        prepared(f"-p bench --cards a100:4,h100:4 {script}", lab)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +199,11 @@ def test_small_jobs_of_any_kind_follow_the_policy(mixed: Inventory, script: str)
     [
         ("-c 4 --cards h100:8", "cpus-per-task", "4"),
         ("--gres=gpu:8 --cards h100:8", "gres", "gpu:h100:8"),
-        ("--ntasks-per-node=1 --cards h100:8", "ntasks-per-node", "1"),
+        ("-N 2-4 --cards h100:16", "nodes", "2"),
+        ("-C '[sn1|sn2]' --cards h100:64", "constraint", "[sn1|sn2]"),
+        ("-C fast&new --cards h100:64", "constraint", "[sn1|sn2]&fast&new"),
+        ("-x h1-01 --cards h100:64", "constraint", "sn2"),
+        ("-t 7-00:00:00 --cards h100:64", "time", "7-00:00:00"),
         ("-n 16 --cards h100:16", "ntasks", "16"),
         ("-N 2 --cards h100:16", "nodes", "2"),
         ("-C sn2 --cards h100:64", "constraint", "sn2"),
@@ -251,13 +264,22 @@ def test_the_command_line_is_stronger_than_the_environment_than_the_script(
         ("--cards 8 --dry-run=1 {script}", {}, "--dry-run takes no value"),
         ("--cards 8 --nosuch {script}", {}, "no option --nosuch"),
         ("--cards h100:64 -N4 {script}", {}, "--nodes=4 (command line) contradicts the plan's"),
-        ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x"}, "SBATCH_CONSTRAINT) and the plan"),
-        ("--cards h100:8 -n 4 {script}", {}, "--ntasks=4 (command line) contradicts the plan's 8"),
+        ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x|y"}, "SBATCH_CONSTRAINT) and the plan"),
+        ("--cards h100:8 -n 4 {script}", {}, "--ntasks=4 (command line) contradicts the"),
         ("--cards h100:8 -G 8 {script}", {}, "--gpus=8 (command line) asks anew"),
         ("--cards h100:8 --gres=gpu:4 {script}", {}, "--gres=gpu:4 (command line) contradicts"),
-        ("--cards h100:16 -w h1-03,h2-03 {script}", {}, "does not fit the plan's [sn1|sn2]"),
+        ("--cards h100:16 -w h1-03,h2-03 {script}", {}, "does not fit the plan's --constr"),
         ("--cards h100:16 -w h1-[3 {script}", {}, "unbalanced brackets"),
         ("--cards h100:8 -p tran {script}", {}, "no 'tran'; did you mean 'train'?"),
+        ("--cards h100:8 --ntasks-per-node=1 {script}", {}, "contradicts the plan's"),
+        ("--cards h100:64 -w h1-01 -C sn2 {script}", {}, "and the plan's --constraint=sn1"),
+        ("--cards h100:128 -C sn1 {script}", {}, "cannot both be had; leave it out"),
+        ("--cards h100:128 -w h1-01 {script}", {}, "does not fit the plan's --constraint=[sn1*8&"),
+        ("--cards h100:8,ascend910c:8 -n 24 {script}", {}, "a heterogeneous job has its own"),
+        ("--cards h100:16 -N 3-4 {script}", {}, "contradicts the plan's --nodes=2"),
+        ("--cards h100:64 -t 30-0 {script}", {}, "is more than partition train's max_time 7-00:00"),
+        ("--cards h100:64 -t soon {script}", {}, "expected a time limit"),
+        ("--cards 8 --model nosuch {script}", {}, "'sn show models' lists the names"),
         ("--cards h100:8 --dryrun {script}", {}, "no option --dryrun; did you mean --dry-run?"),
         ("--cards h100:8 --wait {script}", {}, "--wait (command line): not supported yet"),
         ("--cards h100:8 -Q {script}", {}, "--quiet (command line): it would hide"),
@@ -314,7 +336,7 @@ def test_shells_are_shells(first: str, mixed: Inventory, tmp_path: Path) -> None
     assert "export SN_PLAN=" in job.script.text
     assert f"{path}:3: this line is not read: #SN lines stand before the first command" in job.notes
     path.write_text(f"{first}\n# SN --cards 16\ntrue\n")
-    assert "write '#SN --...'" in prepared(f"--cards 8 {path}", mixed).notes[-1]
+    assert any("write '#SN --...'" in n for n in prepared(f"--cards 8 {path}", mixed).notes)
 
 
 def test_a_script_may_come_on_standard_input(

@@ -33,6 +33,17 @@ def test_a_quantity_has_one_unit(read: Callable[[str], Any], text: str, value: A
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("30", 30), ("1:30", 1.5), ("48:00:00", 2880), ("7-00:00:00", 10080), ("1-2", 1560),
+        ("1-2:3", 1563), ("UNLIMITED", float("inf")),
+    ],
+)  # fmt: skip
+def test_a_time_limit_in_minutes(text: str, value: float) -> None:
+    assert units.minutes(text) == value
+
+
+@pytest.mark.parametrize(
     ("read", "text"),
     [
         (units.bandwidth_gbs, "900"),

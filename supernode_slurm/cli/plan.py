@@ -43,7 +43,7 @@ def command(
     predictions are from measured runs.
     """
     from ..inventory import load
-    from ..placement import Room, choose, compare_alone, inventory_view
+    from ..placement import Room, choose, inventory_view, remarks
     from ..slurmconf import assumed_release, runs_block
     from ..submission.ask import make_ask
     from ..submission.settings import Settings
@@ -73,7 +73,7 @@ def command(
     else:
         common.print_table(*_table(choices))
         click.echo(f"layers of the first: {_layers(choices[0])}")
-        for line in compare_alone(ask, choices[0]):
+        for line in remarks(ask, choices[0]):
             click.echo(line)
         tell("note", _error(choices[0]))
     return 0

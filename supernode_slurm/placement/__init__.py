@@ -1,6 +1,6 @@
 """A plan and a cluster: which nodes."""
 
-from .choose import Ask, Choice, choose, compare_alone
+from .choose import Ask, Choice, choose, remarks
 from .slots import Room, Slot, device_types
 from .span import Span
 from .view import View, inventory_view, live_view
@@ -13,8 +13,8 @@ __all__ = [
     "Span",
     "View",
     "choose",
-    "compare_alone",
     "device_types",
     "inventory_view",
     "live_view",
+    "remarks",
 ]

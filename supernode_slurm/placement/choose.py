@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 
 from ..catalogue import Model
 from ..errors import PlanError
+from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
 from ..planner import Capabilities, Workload, alone, plan_mixed, plan_uniform
@@ -62,6 +63,7 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
             continue
         for slots in product(*parts):
             try:
+                _enough_nodes(room, slots)
                 choices += _plans(room.inventory, ask, slots)
             except PlanError as error:
                 where = " + ".join(slot.domains[0] for slot in slots)
@@ -73,6 +75,14 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
 
 def _step_time(choice: Choice) -> float:
     return choice.plan.predicted.step_time_s if choice.plan.predicted else 0.0
+
+
+def remarks(ask: Ask, choice: Choice) -> list[str]:
+    """Return what the user should know about a choice, in words."""
+    found = compare_alone(ask, choice)
+    if ask.prefer is not None and all(slot.partition == ask.prefer for slot in choice.slots):
+        return [f"partition {ask.prefer}: the site's policy for a job of this size", *found]
+    return found
 
 
 def compare_alone(ask: Ask, choice: Choice) -> list[str]:
@@ -131,6 +141,19 @@ def _workload(ask: Ask) -> Workload:
 def _in_order(plan: Plan, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
     """Return the slots in the order of the plan's groups."""
     return tuple(next(slot for slot in slots if slot.group == group) for group in plan.groups)
+
+
+def _enough_nodes(room: Room, slots: tuple[Slot, ...]) -> None:
+    """Refuse groups that would have to share nodes: each gets nodes of its own."""
+    for first, second in combinations(slots, 2):
+        mine, others = (set(expand(slot.group.hosts)) for slot in (first, second))
+        wanted = first.group.nodes + second.group.nodes
+        usable = len((mine | others) & room.view.usable)
+        if mine & others and wanted > usable:
+            raise PlanError(
+                f"{first.group.name} and {second.group.name} take nodes of their own: "
+                f"{wanted} nodes wanted, {usable} usable"
+            )
 
 
 def _common_fabric(inventory: Inventory, slots: tuple[Slot, ...]) -> None:

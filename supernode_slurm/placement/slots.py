@@ -149,7 +149,8 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
         chosen = set(usable) if room.block else set(over.counts)
         fitting = sorted((h for h in alike if h.domain.name in chosen), key=lambda h: h.domain.name)
     if not fitting:
-        raise PlanError(f"{count} nodes wanted, {max(usable.values(), default=0)} usable")
+        joined = sum if isinstance(alike[0].domain, Supernode) else max
+        raise PlanError(f"{count} nodes wanted, {joined(usable.values())} usable")
     mine = {host for holder in fitting for host in holder.hosts}
     held = set(room.inventory.partition(partition).hosts)
     others = {host for holder in all_ for host in holder.hosts if host in held}

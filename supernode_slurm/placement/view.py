@@ -19,6 +19,10 @@ class View:
     """Nothing runs there."""
     notes: tuple[str, ...] = ()
 
+    def without(self, hosts: Iterable[str]) -> View:
+        """Return the view without some hosts."""
+        return View(self.usable.difference(hosts), self.free.difference(hosts), self.notes)
+
 
 def inventory_view(inventory: Inventory) -> View:
     """Return the view of a room in which everything works and nothing runs."""

@@ -79,8 +79,8 @@ _REQUIRED = """
     job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
     mem-per-gpu mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
     ntasks-per-node ntasks-per-socket open-mode output partition prefer priority profile qos
-    reservation signal sockets-per-node switches thread-spec threads-per-core time time-min tmp
-    uid wait-all-nodes wckey wrap
+    reservation signal sockets-per-node switches tasks-per-node thread-spec threads-per-core time
+    time-min tmp uid wait-all-nodes wckey wrap
 """
 
 
@@ -107,7 +107,7 @@ TABLES: dict[str, dict[str, Spec]] = {
 }
 """Long name to option, by release, oldest first."""
 
-ALIASES = {"cluster": "clusters"}
+ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 """Another spelling to the name under which values are returned."""
 
 # INPUT ENVIRONMENT VARIABLES of sbatch(1), where the name is not SBATCH_ and the long name.

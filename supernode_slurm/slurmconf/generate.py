@@ -77,6 +77,8 @@ def write(generated: Generated, directory: Path) -> list[str]:
     Raises ``ConfigError``, before anything is written, where a file of that name was
     written by a person.
     """
+    if directory.exists() and not directory.is_dir():
+        raise ConfigError.one(str(directory), "is not a directory", "name the one for the files")
     directory.mkdir(parents=True, exist_ok=True)
     old = {name: _read(directory / name) for name in generated.files}
     for name, text in old.items():

@@ -29,16 +29,13 @@ def make_ask(inventory: Inventory, said: Mapping[str, str], given: Settings) -> 
         try:
             model = find_model(said["model"])
         except UnknownName as error:
-            raise UsageError(f"--model: {error}") from error
+            hint = "'sn show models' lists the names; else give the path of a config.json"
+            raise UsageError(f"--model: {error}; {hint}") from error
     framework = said.get("framework")
     if framework is not None and framework not in framework_names():
         hint = nearest(framework, framework_names())
         raise UsageError(f"--framework: no framework '{framework}'; {hint}")
     cards = _cards(inventory, said["cards"])
-    prefer = _prefer(inventory, cards)
-    notes = _converted(inventory, said["cards"], cards)
-    if prefer is not None:
-        notes = (*notes, f"the site's policy prefers partition {prefer} for a job of this size")
     return Ask(
         cards=cards,
         able=capabilities(framework or default_framework(inventory, [kind for kind, _ in cards])),
@@ -46,8 +43,8 @@ def make_ask(inventory: Inventory, said: Mapping[str, str], given: Settings) -> 
         sequence=_positive(said, "sequence", 4096),
         global_batch=_positive(said, "global-batch", 1024),
         partitions=_partitions(inventory, given),
-        prefer=prefer,
-        notes=notes,
+        prefer=_prefer(inventory, cards),
+        notes=_converted(inventory, said["cards"], cards),
     )
 
 

@@ -28,7 +28,8 @@ _OTHER_WAYS = (
 )
 """Other ways to ask for what the plan asks for, which sbatch refuses beside it or miscounts."""
 
-_FEATURE = re.compile(r"[A-Za-z0-9_.\-]+\Z")
+_FEATURE = re.compile(r"[A-Za-z0-9_.\-]+")
+_FEATURES = re.compile(r"[A-Za-z0-9_.\-]+(?:&[A-Za-z0-9_.\-]+)*\Z")
 
 
 def merge(request: Request, given: Settings, slots: tuple[Slot, ...]) -> Request:
@@ -70,8 +71,13 @@ def _contradiction(given: Settings, name: str, ours: str) -> UsageError:
 
 def _check_tasks(request: Request, given: Settings) -> None:
     parts = [dict(part) for part in request.components]
-    wanted = sum(int(part["nodes"]) * int(part["ntasks-per-node"]) for part in parts)
-    if len(parts) > 1 or given.values["ntasks"] != str(wanted):
+    if len(parts) > 1:
+        raise UsageError(
+            f"{_said(given, 'ntasks')}: each component of a heterogeneous job has its own number "
+            "of tasks; leave it out"
+        )
+    wanted = int(parts[0]["nodes"]) * int(parts[0]["ntasks-per-node"])
+    if given.values["ntasks"] != str(wanted):
         raise _contradiction(given, "ntasks", f"{wanted} tasks, one per device")
 
 
@@ -86,30 +92,41 @@ def _merged(part: Component, given: Settings, slots: tuple[Slot, ...]) -> Compon
         user = given.values.get(name)
         if user is None or name in ("constraint", "partition"):
             kept.append((name, value))
-        elif name == "gres" and user == re.sub(r":[^:]*:", ":", value):
-            # The same number without the type: ours comes later on the line and is the sharper.
+        elif name == "cpus-per-task":
+            continue  # CPUs are no part of a plan
+        elif _agree(name, user, value):
+            # Ours comes later on the line, and is the sharper of the two.
             kept.append((name, value))
-        elif name == "cpus-per-task" or (name == "ntasks-per-node" and user == "1"):
-            # CPUs are no part of a plan; one task per node is how torchrun is started.
-            continue
-        elif user != value:
+        else:
             raise _contradiction(given, name, f"--{name}={value}")
     return tuple(item for item in kept if item[1] or item[0] == "exclusive")
 
 
+def _agree(name: str, user: str, ours: str) -> bool:
+    """Say whether what the user asks for allows what the plan asks for."""
+    if name == "gres":
+        return user in (ours, re.sub(r":[^:]*:", ":", ours))
+    least, dash, most = user.partition("-")
+    if name == "nodes" and dash and least.isdecimal() and most.isdecimal():
+        return int(least) <= int(ours) <= int(most)
+    return user == ours
+
+
 def _with_feature(options: Mapping[str, str], given: Settings, slots: tuple[Slot, ...]) -> str:
-    """Return the constraint that holds the user's feature and ours."""
+    """Return the constraint that holds the user's features and ours."""
     user, ours = given.values["constraint"], options.get("constraint", "")
-    names = {name for slot in slots for name in slot.domains}
-    if len(slots) == 1 and user in names and slots[0].span is None:
-        return user
-    if user in {slot.devices.type for slot in slots} and len(slots) == 1:
+    alone = len(slots) == 1 and slots[0].span is None
+    if user == ours or (len(slots) == 1 and user == slots[0].devices.type):
         return ours or user
-    if _FEATURE.match(user) and (not ours or _FEATURE.match(ours)):
+    if alone and user in slots[0].domains and (not ours or user in _FEATURE.findall(ours)):
+        return user
+    others = {name for slot in slots for name in slot.domains}
+    if alone and _FEATURES.match(user) and not others & set(user.split("&")):
         return f"{ours}&{user}" if ours else user
+    hint = "name one of its domains, or " if alone and len(slots[0].domains) > 1 else ""
     raise UsageError(
-        f"{_said(given, 'constraint')} and the plan's --constraint={ours} cannot both be had; "
-        "name one supernode or pool, or leave it out"
+        f"{_said(given, 'constraint')} and the plan's {_placed(options, slots)} cannot both be "
+        f"had; {hint}leave it out"
     )
 
 
@@ -120,13 +137,21 @@ def _with_nodes(options: Mapping[str, str], given: Settings, slots: tuple[Slot, 
     except ValueError as error:
         raise UsageError(f"{_said(given, 'nodelist')}: {error}") from error
     slot = slots[0]
-    if len(slots) == 1 and slot.span is None and len(named) <= slot.group.nodes:
+    alone = len(slots) == 1 and slot.span is None
+    if alone and len(named) <= slot.group.nodes:
         lists = slot.group.domains or (slot.group.hosts,)
         for name, hosts in zip(slot.domains, lists, strict=True):
             if named <= set(hostlist.expand(hosts)):
                 return name
-    where = options.get("constraint") or f"--nodes={options['nodes']}"
+    hint = "name at most as many nodes, all in one of its domains, or " if alone else ""
     raise UsageError(
-        f"{_said(given, 'nodelist')} does not fit the plan's {where}: name at most as many nodes, "
-        "all in one supernode or pool, or leave it out"
+        f"{_said(given, 'nodelist')} does not fit the plan's {_placed(options, slots)}; "
+        f"{hint}leave it out"
     )
+
+
+def _placed(options: Mapping[str, str], slots: tuple[Slot, ...]) -> str:
+    """Say where the plan puts the job."""
+    names = ", ".join(name for slot in slots for name in slot.domains)
+    ours = options.get("constraint", "")
+    return f"--constraint={ours}" if ours else f"{options['nodes']} nodes in {names}"

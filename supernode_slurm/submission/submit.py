@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import hostlist, units
 from ..errors import UsageError
 from ..inventory import Inventory
-from ..placement import Choice, Room, choose, compare_alone, inventory_view, live_view
+from ..placement import Choice, Room, choose, inventory_view, live_view, remarks
 from ..plan import dumps
 from ..slurm import JobId, SlurmClient
 from ..slurmconf import assumed_release, find_release, runs_block
@@ -68,11 +69,13 @@ def prepare(
             raise UsageError(f"--{name} ({given.origins[name]}): {reason}")
     ask = make_ask(inventory, asked.values, given)
     view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
+    view = view.without(_excluded(given))
     release = find_release(client.release()) if client else assumed_release(inventory.release)
     room = Room(inventory, view, runs_block(inventory, release))
     choice = choose(room, ask)[0]
     request = compose(choice, room.block)
     request = merge(request, given, choice.slots)
+    _check_time(inventory, choice, given)
     return Prepared(
         choice=choice,
         request=request,
@@ -81,8 +84,32 @@ def prepare(
         arguments=line.arguments,
         asked=asked,
         given=given,
-        notes=(*view.notes, *ask.notes, *unread_lines(script), *compare_alone(ask, choice)),
+        notes=(*view.notes, *ask.notes, *unread_lines(script), *remarks(ask, choice)),
     )
+
+
+def _excluded(given: Settings) -> list[str]:
+    text = given.values.get("exclude", "")
+    try:
+        return hostlist.expand(text) if text and "/" not in text else []
+    except ValueError as error:
+        raise UsageError(f"--exclude={text} ({given.origins['exclude']}): {error}") from error
+
+
+def _check_time(inventory: Inventory, choice: Choice, given: Settings) -> None:
+    """Refuse a time limit that the partition does not give: the job would wait for ever."""
+    asked = given.values.get("time")
+    for name in {slot.partition for slot in choice.slots} if asked else ():
+        most = inventory.partition(name).max_time
+        try:
+            too_long = most and units.minutes(str(asked)) > units.minutes(most)
+        except ValueError as error:
+            raise UsageError(f"--time={asked} ({given.origins['time']}): {error}") from error
+        if too_long:
+            raise UsageError(
+                f"--time={asked} ({given.origins['time']}) is more than partition {name}'s "
+                f"max_time {most}; ask for less, or for another partition"
+            )
 
 
 def _options(request: Request, user: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ _BENIGN = re.compile(
     r"|MailProg|mpi/pmix|MPI: Cannot create"
     # A bare TCP connection, which is how readiness is probed (22.05).
     r"|Zero Bytes were transmitted"
+    # The nodes of a twin need not exist, so their names need not resolve (22.05).
+    r"|get_addr_info|Unable to resolve"
 )
 
 
