@@ -135,9 +135,9 @@ def test_show_lists_as_a_table_and_as_json(what: str) -> None:
 def test_errors_of_the_system_are_messages(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     words = ("generate", "-i", str(MIXED), "--release", "24.11")
-    for target, code in (("file", 4), ("file/below", 1)):
+    for target, wanted in (("file", 4), ("file/below", 1)):
         shown = run(*words, "-o", str(tmp_path / target))
-        assert shown.returncode == code
+        assert shown.returncode == wanted
         assert f"sn: error: {tmp_path}/file" in shown.stderr
         assert "Traceback" not in shown.stderr
     code = "from supernode_slurm.cli.main import main; main()"

@@ -14,6 +14,7 @@ import pytest
 
 from supernode_slurm.data import data_dir
 from supernode_slurm.inventory import Inventory, load
+from supernode_slurm.plan import dumps
 from supernode_slurm.runtime import launch
 from supernode_slurm.slurm import JobId, LiveJob
 from supernode_slurm.slurmconf import find_release, generate
@@ -103,6 +104,49 @@ def test_jobs_are_placed_where_the_plan_says(twin: Twin, room: Inventory) -> Non
                 break
             time.sleep(0.1)
         raise AssertionError(" ".join(found.states))
+
+
+@pytest.mark.parametrize("cards", [128, 264])
+def test_a_job_over_several_racks_keeps_its_parts_together(cards: int) -> None:
+    nvl72 = load(MIXED.with_name("nvl72.yaml"))
+    files = generate(nvl72, find_release(installed_release())).files
+    with Twin(TwinSpec(files=files)) as twin:
+        client = twin.client()
+        words = parse(["--cards", str(cards), "--wrap", "true"])
+        prepared = prepare(words, {}, nvl72, client)
+        together = prepared.choice.plan.groups[0].together
+        assert together > 1
+        job = await_job(twin, submit(prepared, client), {"CONFIGURING", "RUNNING"})
+        counts = [len(set(job.hosts).intersection(rack.hosts)) for rack in nvl72.supernodes]
+        assert sum(counts) == cards // 4
+        assert all(count % together == 0 for count in counts)
+        plan = launch.read_plan({"SN_PLAN": dumps(prepared.choice.plan)})
+        assert plan is not None
+        assert launch._place(plan["groups"], [dict.fromkeys(job.hosts, 0)])
+
+
+@pytest.mark.live
+def test_two_kinds_in_one_pool_run_on_nodes_of_their_own(tmp_path: Path) -> None:
+    lab = load(MIXED.with_name("lab.yaml"))
+    output = shared(tmp_path) / "out"
+    show = "echo $RANK $SN_GROUP $SLURMD_NODENAME $SN_SAMPLES"
+    files = generate(lab, find_release(installed_release())).files
+    with Twin(TwinSpec(files=files, live=True)) as twin:
+        job = run_job(
+            twin, lab, "--model", "llama-3.2-1b", "--cards", "h100:2,a100:2", "-p", "bench",
+            "--global-batch", "12", f"--output={output}", "--wrap", f"{launcher()} sh -c '{show}'",
+            until={"COMPLETED", "FAILED"},
+        )  # fmt: skip
+    text = output.read_text()
+    assert "COMPLETED" in job.states, text
+    ranks = sorted(line.split() for line in text.splitlines())
+    assert [rank[:2] for rank in ranks] == [
+        ["0", "h100"], ["1", "h100"], ["2", "a100"], ["3", "a100"],
+    ]  # fmt: skip
+    assert ranks[0][2] == ranks[1][2] != ranks[2][2] == ranks[3][2]
+    samples = [int(rank[3]) for rank in ranks]
+    assert sum(samples) == 12
+    assert samples[0] > samples[3]
 
 
 @pytest.mark.live

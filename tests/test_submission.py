@@ -264,7 +264,7 @@ def test_the_command_line_is_stronger_than_the_environment_than_the_script(
         ("--cards 8 --dry-run=1 {script}", {}, "--dry-run takes no value"),
         ("--cards 8 --nosuch {script}", {}, "no option --nosuch"),
         ("--cards h100:64 -N4 {script}", {}, "--nodes=4 (command line) contradicts the plan's"),
-        ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x|y"}, "SBATCH_CONSTRAINT) and the plan"),
+        ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x|y"}, "SBATCH_CONSTRAINT) and"),
         ("--cards h100:8 -n 4 {script}", {}, "--ntasks=4 (command line) contradicts the"),
         ("--cards h100:8 -G 8 {script}", {}, "--gpus=8 (command line) asks anew"),
         ("--cards h100:8 --gres=gpu:4 {script}", {}, "--gres=gpu:4 (command line) contradicts"),
