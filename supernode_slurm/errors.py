@@ -13,7 +13,7 @@ SupernodeError              1   something failed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -34,6 +34,17 @@ class Where:
 def printable(text: str) -> str:
     """Return a text on one line, its control characters shown and not obeyed."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the closest known name, or the known names."""
+    import difflib
+
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, 1, 0.6)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"known: {', '.join(names[:12])}" if names else "none is defined"
 
 
 @dataclass(frozen=True, order=True)

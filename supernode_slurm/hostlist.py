@@ -17,6 +17,9 @@ RANGE_LIMIT = 65_536
 HOST_LIMIT = 1_000_000
 """Most hosts one list may expand to: a guard, not a limit of Slurm."""
 
+LONGEST_TAIL = 18
+"""Most trailing digits that Slurm's hostlist counts right: it overflows at 20."""
+
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?\Z")
 
@@ -57,10 +60,13 @@ def fold(hosts: Iterable[str], sort: bool = True) -> str:
 
 def _split_tail(host: str) -> tuple[str, str]:
     """Return the name and its trailing digits, which are empty where none may be folded."""
-    stem = host.rstrip("0123456789")
-    digits = host[len(stem) :]
-    # Slurm's hostlist overflows on digit tails of 20 and more: such a name is never folded.
-    return (host, "") if len(digits) > 18 else (stem, digits)
+    digits = digit_tail(host)
+    return (host, "") if len(digits) > LONGEST_TAIL else (host[: len(host) - len(digits)], digits)
+
+
+def digit_tail(host: str) -> str:
+    """Return the digits at the end of a name."""
+    return host[len(host.rstrip("0123456789")) :]
 
 
 def _tail_key(tail: tuple[str, str]) -> tuple[str, int, int]:

@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of a command line; an unknown one is told with the nearest."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from ..inventory.build import nearest
+            from ..errors import nearest
 
             ctx.fail(f"no command '{args[0]}'; {nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)

@@ -124,8 +124,8 @@ def _print_dry_run(prepared: Prepared) -> None:
 def _print_job(prepared: Prepared, job: JobId) -> None:
     partitions = dict.fromkeys(slot.partition for slot in prepared.choice.slots)
     print(f"Submitted batch job {job.number} on partition {', '.join(partitions)}")
-    print(f"sn: plan: {summary(prepared)}", file=sys.stderr)
-    print(f"sn: placement: {prepared.request.why}", file=sys.stderr)
+    tell("plan", summary(prepared))
+    tell("placement", prepared.request.why)
 
 
 def summary(prepared: Prepared) -> str:

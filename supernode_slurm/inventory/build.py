@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Iterable
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from ..errors import Problem, Where
+from ..errors import Problem, Where, nearest
 from .fields import Text
 from .yamltree import Node, Written
 
 _MISSING = object()
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the closest known name, or the known names."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1, 0.6)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return f"known: {', '.join(names[:12])}" if names else "none is defined"
 
 
 class Build:

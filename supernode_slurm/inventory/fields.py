@@ -71,9 +71,6 @@ class Text:
         return {"type": "string", "pattern": "^" + self.pattern.pattern.replace(r"\Z", "$")}
 
 
-_LONGEST_TAIL = 18
-
-
 @dataclass(frozen=True, slots=True)
 class Hosts:
     """A host list in Slurm's notation."""
@@ -88,8 +85,11 @@ class Hosts:
         for host in hostlist.expand(value.replace("{n}", "0") if self.numbered else value):
             if host.upper() in RESERVED:
                 raise ValueError(f"{host!r} has a meaning of its own in Slurm's files")
-            if len(host) - len(host.rstrip("0123456789")) > _LONGEST_TAIL:
-                raise ValueError(f"{host!r:.80} ends in more than 18 digits: Slurm miscounts them")
+            if len(hostlist.digit_tail(host)) > hostlist.LONGEST_TAIL:
+                most = hostlist.LONGEST_TAIL
+                raise ValueError(
+                    f"{host!r:.80} ends in more than {most} digits: Slurm miscounts them"
+                )
         return value
 
     def schema(self) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from collections import Counter
 
 from .. import hostlist
 from ..catalogue import UnknownName, find_accelerator, platform
-from ..errors import ConfigError, Problem, Where
+from ..errors import ConfigError, Problem, Where, nearest
 from . import schema
-from .build import nearest
 from .fields import NAME
 from .model import (
     Devices,

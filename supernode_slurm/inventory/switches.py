@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import hostlist
-from ..errors import Problem, Where
+from ..errors import Problem, Where, nearest
 from . import schema
-from .build import nearest
 from .model import Fabric, Switch
 from .yamltree import place_of
 

@@ -12,7 +12,7 @@ from ..errors import PlanError
 from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import Capabilities, Workload, alone, plan_mixed, plan_uniform
+from ..planner import Capabilities, Workload, alone, plan_mixed
 from .slots import Room, Slot, Wanted, device_types, find_slots
 
 
@@ -79,20 +79,22 @@ def _step_time(choice: Choice) -> float:
 
 def remarks(ask: Ask, choice: Choice) -> list[str]:
     """Return what the user should know about a choice, in words."""
-    found = compare_alone(ask, choice)
+    found = _compare_alone(ask, choice)
     if ask.prefer is not None and all(slot.partition == ask.prefer for slot in choice.slots):
         return [f"partition {ask.prefer}: the site's policy for a job of this size", *found]
     return found
 
 
-def compare_alone(ask: Ask, choice: Choice) -> list[str]:
+def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
     """Return what each group of a mixed plan would reach without the others, in words."""
     if ask.model is None or len(choice.slots) < 2:
         return []
     mixed = _step_time(choice)
     found = []
     offers = [slot.offer for slot in choice.slots]
-    for slot, plan in zip(choice.slots, alone(_workload(ask), offers, ask.able), strict=True):
+    for slot, plan in zip(
+        choice.slots, alone(_workload(ask, ask.model), offers, ask.able), strict=True
+    ):
         name = f"{slot.group.devices} {slot.group.name} alone"
         if plan is None or plan.predicted is None:
             found.append(f"{name}: the model does not fit")
@@ -112,25 +114,19 @@ def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
 
 
 def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:
-    offers = [slot.offer for slot in slots]
     if len(slots) > 1:
         _common_fabric(inventory, slots)
     if ask.model is None:
         groups = tuple(slot.group for slot in slots)
         plan = Plan("", ask.global_batch, ask.sequence, ask.able.name, groups)
         return [Choice(plan, slots)]
-    if len(offers) == 1:
-        plans = plan_uniform(_workload(ask), offers[0], ask.able)
-    else:
-        plans = plan_mixed(_workload(ask), offers, ask.able)
+    plans = plan_mixed(_workload(ask, ask.model), [slot.offer for slot in slots], ask.able)
     return [Choice(plan, _in_order(plan, slots)) for plan in plans]
 
 
-def _workload(ask: Ask) -> Workload:
-    if ask.model is None:
-        raise PlanError("no model to plan for")
+def _workload(ask: Ask, model: Model) -> Workload:
     return Workload(
-        model=ask.model,
+        model=model,
         sequence=ask.sequence,
         global_batch=ask.global_batch,
         precision=ask.precision,

@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..catalogue import UnknownName, find_accelerator, find_model
-from ..errors import UsageError
+from ..errors import UsageError, nearest
 from ..frameworks import capabilities
 from ..frameworks import names as framework_names
 from ..inventory import Inventory
-from ..inventory.build import nearest
 from ..placement import Ask, device_types
 from .settings import Settings
 
@@ -55,8 +54,7 @@ def _partitions(inventory: Inventory, given: Settings) -> tuple[str, ...]:
     known = [partition.name for partition in inventory.partitions]
     for name in names:
         if name not in known:
-            origin = given.origins["partition"]
-            raise UsageError(f"--partition={text} ({origin}): no '{name}'; {nearest(name, known)}")
+            raise UsageError(f"{given.said('partition')}: no '{name}'; {nearest(name, known)}")
     return tuple(names)
 
 

@@ -6,8 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import ConfigError, UsageError, Where
-from ..inventory.build import nearest
+from ..errors import ConfigError, UsageError, Where, nearest
 from ..slurm import options as sbatch
 from .options import OWN, PLANNING, Option
 from .script import Script, sn_lines

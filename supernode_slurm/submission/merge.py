@@ -47,7 +47,7 @@ def merge(request: Request, given: Settings, slots: tuple[Slot, ...]) -> Request
         if name in given.values:
             asks = dict(request.components[0])["gres"]
             raise UsageError(
-                f"{_said(given, name)} asks anew for what the plan asks for with --gres={asks}; "
+                f"{given.said(name)} asks anew for what the plan asks for with --gres={asks}; "
                 "leave it out, or ask for other --cards"
             )
     if "ntasks" in given.values:
@@ -57,15 +57,9 @@ def merge(request: Request, given: Settings, slots: tuple[Slot, ...]) -> Request
     )
 
 
-def _said(given: Settings, name: str) -> str:
-    value = given.values[name]
-    return f"--{name}{'=' if value else ''}{value} ({given.origins[name]})"
-
-
 def _contradiction(given: Settings, name: str, ours: str) -> UsageError:
     return UsageError(
-        f"{_said(given, name)} contradicts the plan's {ours}; leave it out, or ask for other "
-        "--cards"
+        f"{given.said(name)} contradicts the plan's {ours}; leave it out, or ask for other --cards"
     )
 
 
@@ -73,7 +67,7 @@ def _check_tasks(request: Request, given: Settings) -> None:
     parts = [dict(part) for part in request.components]
     if len(parts) > 1:
         raise UsageError(
-            f"{_said(given, 'ntasks')}: each component of a heterogeneous job has its own number "
+            f"{given.said('ntasks')}: each component of a heterogeneous job has its own number "
             "of tasks; leave it out"
         )
     wanted = int(parts[0]["nodes"]) * int(parts[0]["ntasks-per-node"])
@@ -125,7 +119,7 @@ def _with_feature(options: Mapping[str, str], given: Settings, slots: tuple[Slot
         return f"{ours}&{user}" if ours else user
     hint = "name one of its domains, or " if alone and len(slots[0].domains) > 1 else ""
     raise UsageError(
-        f"{_said(given, 'constraint')} and the plan's {_placed(options, slots)} cannot both be "
+        f"{given.said('constraint')} and the plan's {_placed(options, slots)} cannot both be "
         f"had; {hint}leave it out"
     )
 
@@ -135,7 +129,7 @@ def _with_nodes(options: Mapping[str, str], given: Settings, slots: tuple[Slot, 
     try:
         named = set(hostlist.expand(given.values["nodelist"]))
     except ValueError as error:
-        raise UsageError(f"{_said(given, 'nodelist')}: {error}") from error
+        raise UsageError(f"{given.said('nodelist')}: {error}") from error
     slot = slots[0]
     alone = len(slots) == 1 and slot.span is None
     if alone and len(named) <= slot.group.nodes:
@@ -145,7 +139,7 @@ def _with_nodes(options: Mapping[str, str], given: Settings, slots: tuple[Slot, 
                 return name
     hint = "name at most as many nodes, all in one of its domains, or " if alone else ""
     raise UsageError(
-        f"{_said(given, 'nodelist')} does not fit the plan's {_placed(options, slots)}; "
+        f"{given.said('nodelist')} does not fit the plan's {_placed(options, slots)}; "
         f"{hint}leave it out"
     )
 

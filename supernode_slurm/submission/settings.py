@@ -17,3 +17,8 @@ class Settings:
         if name not in self.values:
             self.values[name] = value
             self.origins[name] = origin
+
+    def said(self, name: str) -> str:
+        """Return an option as the user wrote it, with its origin, for a message."""
+        value = self.values[name]
+        return f"--{name}{'=' if value else ''}{value} ({self.origins[name]})"

@@ -66,7 +66,7 @@ def prepare(
     given = sbatch_settings(line, env, script)
     for name, reason in REFUSED.items():
         if name in given.values:
-            raise UsageError(f"--{name} ({given.origins[name]}): {reason}")
+            raise UsageError(f"{given.said(name)}: {reason}")
     ask = make_ask(inventory, asked.values, given)
     view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
     view = view.without(_excluded(given))
@@ -93,7 +93,7 @@ def _excluded(given: Settings) -> list[str]:
     try:
         return hostlist.expand(text) if text and "/" not in text else []
     except ValueError as error:
-        raise UsageError(f"--exclude={text} ({given.origins['exclude']}): {error}") from error
+        raise UsageError(f"{given.said('exclude')}: {error}") from error
 
 
 def _check_time(inventory: Inventory, choice: Choice, given: Settings) -> None:
@@ -104,10 +104,10 @@ def _check_time(inventory: Inventory, choice: Choice, given: Settings) -> None:
         try:
             too_long = most and units.minutes(str(asked)) > units.minutes(most)
         except ValueError as error:
-            raise UsageError(f"--time={asked} ({given.origins['time']}): {error}") from error
+            raise UsageError(f"{given.said('time')}: {error}") from error
         if too_long:
             raise UsageError(
-                f"--time={asked} ({given.origins['time']}) is more than partition {name}'s "
+                f"{given.said('time')} is more than partition {name}'s "
                 f"max_time {most}; ask for less, or for another partition"
             )
 
