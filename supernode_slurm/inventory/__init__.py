@@ -5,6 +5,7 @@ from .load import load, loads
 from .model import (
     Devices,
     Fabric,
+    Foreign,
     Interconnect,
     Inventory,
     NodeClass,
@@ -12,6 +13,7 @@ from .model import (
     Policy,
     Pool,
     Rack,
+    SlurmSettings,
     Supernode,
     Switch,
 )
@@ -20,6 +22,7 @@ __all__ = [
     "Devices",
     "Fabric",
     "Finding",
+    "Foreign",
     "Interconnect",
     "Inventory",
     "NodeClass",
@@ -27,6 +30,7 @@ __all__ = [
     "Policy",
     "Pool",
     "Rack",
+    "SlurmSettings",
     "Supernode",
     "Switch",
     "lint",

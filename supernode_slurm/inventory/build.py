@@ -82,6 +82,9 @@ class Build:
         lists = [option for option in rest if get_origin(option) is list]
         if isinstance(node.value, list) and lists:
             return self._value(lists[0], node, name)
+        sections = [option for option in rest if dataclasses.is_dataclass(option)]
+        if isinstance(node.value, dict) and sections:
+            return self._value(sections[0], node, name)
         return self._value(next(o for o in rest if o not in lists), node, name)
 
     def _list(self, hint: Any, node: Node, name: str) -> Any:

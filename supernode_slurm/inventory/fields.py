@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 from .. import hostlist, units
+from .options import NODE_OPTIONS, PARTITION_OPTIONS, Option
 
 RESERVED = frozenset({"ALL", "DEFAULT", "NONE"})
 """Names, in any case, that Slurm's files read as something else."""
@@ -176,6 +177,44 @@ GresName = Annotated[
 GresType = Annotated[
     str, Text(NAME, "a name of letters, digits, '_', '.', '-'", RESERVED | {"NO_CONSUME"})
 ]
+Feature = Annotated[
+    str, Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-=]{0,62}\Z"), "a feature of one word")
+]
+NodeOption = Annotated[str, Option(NODE_OPTIONS)]
+PartitionOption = Annotated[str, Option(PARTITION_OPTIONS)]
+# Quotes, backslashes and '#' would end the value or the line in slurm.conf.
+OptionValue = Annotated[
+    str,
+    Text(
+        re.compile(r"(?! )(?:(?![\"'\\#])[ -~]){1,4000}(?<! )\Z"),
+        "a value without quotes, backslashes and '#'",
+        frozenset(),
+    ),
+]
+FilePath = Annotated[
+    str, Text(re.compile(r"/[A-Za-z0-9_./\-]{1,200}\Z"), "an absolute path of plain letters")
+]
+DeviceFiles = Annotated[
+    str,
+    Text(
+        re.compile(r"/dev/[A-Za-z0-9_./\-]+(?:\[[0-9,\-]+\])?\Z"),
+        "device files like '/dev/nvidia[0-7]'",
+    ),
+]
+CoreRange = Annotated[
+    str,
+    Text(
+        re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*\Z"),
+        "core indexes like '0-47'",
+    ),
+]
+LinkCounts = Annotated[
+    str, Text(re.compile(r"-?[0-9]{1,3}(?:,-?[0-9]{1,3})*\Z"), "link counts like '-1,16,16,16'")
+]
+MigProfile = Annotated[
+    str, Text(re.compile(r"[1-7]g\.[0-9]{1,3}gb(?:[+.-]me)?\Z"), "a MIG profile like '1g.10gb'")
+]
+Index = Annotated[int, Number(0, 1023)]
 Name = Annotated[str, Text(NAME, "a name of letters, digits, '_', '.', '-'")]
 Word = Annotated[str, Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\- /+:]{0,126}\Z"), "a short text")]
 Count = Annotated[int, Number(1, 1_000_000)]

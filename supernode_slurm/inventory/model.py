@@ -23,6 +23,23 @@ class Devices:
     """GRES name, ``gpu`` unless the site says otherwise."""
     type: str
     """GRES type, unique for its accelerator within the inventory."""
+    files: tuple[str, ...] = ()
+    """Device files in order, empty for the vendor's usual ones."""
+    missing: tuple[int, ...] = ()
+    """Indexes of the usual files that are not there."""
+    cores: tuple[str, ...] = ()
+    """Cores near the cards, each range for an equal share of them, in order."""
+    links: tuple[str, ...] = ()
+    """Links of each card to every card, in order."""
+    shards: int = 0
+    """Shares that each card may be split into, 0 for none."""
+    mig: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """MIG profiles with the ids of their GPU instances, the same on each card."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether a job can have whole cards of these."""
+        return not self.mig
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +55,12 @@ class NodeClass:
     memory_mib: int
     """What ``slurmd -C`` reports, not the nominal size."""
     where: Where
+    features: tuple[str, ...] = ()
+    """The site's own."""
+    cloud: bool = False
+    """Slurm powers these nodes up and down."""
+    options: tuple[tuple[str, str], ...] = ()
+    """What else stands on the NodeName line."""
 
     @property
     def device_count(self) -> int:
@@ -52,6 +75,10 @@ class Interconnect:
     kind: str
     bandwidth_gbs: float
     latency_ns: float
+    dims: tuple[int, ...] = ()
+    """Nodes along x, y and z of a torus, empty where nobody has said."""
+    placements: tuple[tuple[int, ...], ...] = ()
+    """Shapes that a job may have in a torus, empty for the usual ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +122,22 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign:
+    """Nodes that Slurm knows from the site's own lines: not ours to write, but in their place."""
+
+    name: str
+    hosts: tuple[str, ...]
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     """A switch of a fabric and what hangs directly under it."""
 
     name: str
     switches: tuple[str, ...]
     members: tuple[str, ...]
-    """Names of supernodes and pools."""
+    """Names of supernodes, pools and foreign nodes."""
     hosts: tuple[str, ...]
     """Hosts named one by one."""
 
@@ -112,9 +148,9 @@ class Fabric:
 
     name: str
     kind: str
-    rails: int
-    rail_gbs: float
-    """Per rail and node, one direction."""
+    rails: int | None
+    rail_gbs: float | None
+    """Per rail and node, one direction; None where nobody has said."""
     oversubscription: float
     switches: tuple[Switch, ...]
     """Children before their parents."""
@@ -123,8 +159,10 @@ class Fabric:
     where: Where
 
     @property
-    def node_gbs(self) -> float:
+    def node_gbs(self) -> float | None:
         """Return what a node gets through the fabric's core: rails over oversubscription."""
+        if self.rails is None or self.rail_gbs is None:
+            return None
         return self.rails * self.rail_gbs / self.oversubscription
 
 
@@ -145,11 +183,13 @@ class Partition:
 
     name: str
     members: tuple[str, ...]
-    """Names of supernodes and pools, in the order written."""
+    """Names of supernodes and pools that it holds wholly or in part, in the order written."""
     hosts: tuple[str, ...]
     max_time: str | None
     default: bool
     where: Where
+    options: tuple[tuple[str, str], ...] = ()
+    """What else stands on the PartitionName line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,19 +203,37 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class SlurmSettings:
+    """The Slurm that the files are for."""
+
+    release: str = "auto"
+    """Like ``24.11``, or ``auto``."""
+    slurmdbd: bool = False
+    billing: bool = False
+    """Write TRESBillingWeights from what each kind of card delivers."""
+    task_prolog: str | None = None
+    """Where the task prolog is installed on the nodes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """A machine room."""
 
     source: str
     cluster: str
-    release: str
-    """Slurm's release, or ``auto``."""
+    slurm: SlurmSettings
     fabrics: tuple[Fabric, ...]
     racks: tuple[Rack, ...]
     supernodes: tuple[Supernode, ...]
     pools: tuple[Pool, ...]
+    foreign: tuple[Foreign, ...]
     partitions: tuple[Partition, ...]
     policy: Policy
+
+    @property
+    def release(self) -> str:
+        """Return Slurm's release, or ``auto``."""
+        return self.slurm.release
 
     @property
     def domains(self) -> tuple[Supernode | Pool, ...]:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 
 from .. import hostlist
-from ..catalogue import UnknownName, find_accelerator, platform
-from ..errors import ConfigError, Problem, Where, nearest
+from ..errors import Problem, Where, nearest
 from . import schema
 from .fields import NAME
 from .model import (
-    Devices,
     Fabric,
+    Foreign,
     Interconnect,
     Inventory,
-    NodeClass,
     Partition,
     Policy,
     Pool,
     Rack,
+    SlurmSettings,
     Supernode,
 )
+from .nodes import NodeResolver, as_list
 from .switches import resolve_fabric
 from .yamltree import place_of
 
@@ -34,25 +35,31 @@ class Resolver:
         self._lost = {name for text in lost for name in _names(text)}
         self.source = source
         self.problems: list[Problem] = []
-        self._room_left = hostlist.HOST_LIMIT
-        self._types = _gres_types(raw)
+        self._nodes = NodeResolver(raw, self.problems)
 
     def run(self) -> Inventory:
         """Return the machine room; incomplete where ``problems`` is not empty."""
         supernodes = tuple(sn for raw in self.raw.supernodes for sn in self._supernodes(raw))
         pools = tuple(self._pool(raw) for raw in self.raw.pools)
         domains: tuple[Supernode | Pool, ...] = (*supernodes, *pools)
-        self._unique(domains)
-        members = dict.fromkeys(self._lost, ()) | {item.name: item.hosts for item in domains}
+        foreign = tuple(
+            Foreign(raw.name, tuple(hostlist.expand(raw.hosts)), raw.at["name"])
+            for raw in self.raw.foreign
+        )
+        self._unique(domains, foreign)
+        members = dict.fromkeys(self._lost, ()) | {
+            item.name: item.hosts for item in (*domains, *foreign)
+        }
         return Inventory(
             source=self.source,
             cluster=self.raw.cluster,
-            release=self.raw.slurm.release,
+            slurm=self._slurm(),
             fabrics=self._fabrics(members),
             racks=self._racks({host for hosts in members.values() for host in hosts}),
             supernodes=supernodes,
             pools=pools,
-            partitions=self._partitions(members),
+            foreign=foreign,
+            partitions=self._partitions(members, {item.name for item in domains}),
             policy=self._policy(),
         )
 
@@ -71,10 +78,18 @@ class Resolver:
         found = []
         for index, name in enumerate(names):
             number = numbers[index] if numbers else None
-            nodes = tuple(self._nodes(item, number, len(names)) for item in _as_list(raw.nodes))
+            nodes = tuple(
+                self._nodes.resolve(item, number, len(names)) for item in as_list(raw.nodes)
+            )
             supernode = Supernode(
                 name=name,
-                interconnect=Interconnect(link.kind, link.bandwidth, link.latency),
+                interconnect=Interconnect(
+                    kind=link.kind,
+                    bandwidth_gbs=link.bandwidth,
+                    latency_ns=link.latency,
+                    dims=tuple(link.dims),
+                    placements=tuple(map(tuple, link.placements)),
+                ),
                 nodes=nodes,
                 spares=raw.spares,
                 where=place,
@@ -84,62 +99,41 @@ class Resolver:
                     raw.at["spares"],
                     f"{raw.spares} spares of {len(supernode.hosts)} nodes leave nothing to plan",
                 )
+            self._check_torus(raw.interconnect, len(supernode.hosts))
             found.append(supernode)
         return found
 
+    def _check_torus(self, raw: schema.InterconnectSection, nodes: int) -> None:
+        """Report dimensions that do not hold the nodes, and shapes that do not fit in them."""
+        dims = raw.dims
+        shapes = {key for key in ("dims", "placements") if getattr(raw, key)}
+        if shapes and raw.kind != "torus":
+            key = min(shapes)
+            self.problem(raw.at[key], f"{key} are for kind: torus, not {raw.kind}", "leave it out")
+        elif raw.placements and not dims:
+            self.problem(raw.at["placements"], "placements without dims", "add dims: [x, y, z]")
+        elif dims and (len(dims) != 3 or math.prod(dims) != nodes):
+            shown = " x ".join(map(str, dims))
+            what = f"dims {shown} do not hold the {nodes} nodes of the supernode"
+            self.problem(raw.at["dims"], what, "give nodes along x, y and z, 1 for none")
+        for shape in raw.placements if len(dims) == 3 else ():
+            if len(shape) != 3 or any(a > b for a, b in zip(shape, dims, strict=True)):
+                what = f"placement {shape} does not fit into {dims}"
+                self.problem(raw.at["placements"], what, "give nodes along x, y and z")
+
     def _pool(self, raw: schema.PoolSection) -> Pool:
-        nodes = tuple(self._nodes(item, None, 1) for item in _as_list(raw.nodes))
+        nodes = tuple(self._nodes.resolve(item, None, 1) for item in as_list(raw.nodes))
         return Pool(name=raw.name, nodes=nodes, where=raw.at["name"])
 
-    def _nodes(self, raw: schema.NodesSection, number: str | None, classes: int) -> NodeClass:
-        text = raw.hosts
-        if "{n}" in text and number is None:
-            self.problem(raw.at["hosts"], "'{n}' needs a class of supernodes, like name: sn[1-8]")
-        elif classes > 1 and "{n}" not in text:
-            self.problem(raw.at["hosts"], "equal supernodes would share hosts", "write {n}")
-        found = (self._devices(raw, name, count) for name, count in raw.devices.items())
-        devices = tuple(item for item in found if item is not None)
-        self._compatible(raw, devices)
-        hosts = tuple(hostlist.expand(text.replace("{n}", number or "0")))
-        self._room_left -= len(hosts)
-        if self._room_left < 0:
-            what = f"more than {hostlist.HOST_LIMIT:,} hosts in the whole inventory"
-            raise ConfigError([*self.problems, Problem(raw.at["hosts"], what, "split the site")])
-        return NodeClass(
-            hosts=hosts,
-            devices=devices,
-            sockets=raw.sockets,
-            cores=raw.cores,
-            threads=raw.threads,
-            memory_mib=raw.memory,
-            where=raw.at["hosts"],
-        )
+    def _slurm(self) -> SlurmSettings:
+        raw = self.raw.slurm
+        if raw.billing and not raw.slurmdbd:
+            what = "billing counts by kind of card, which only slurmdbd can track"
+            self.problem(raw.at["billing"], what, "run slurmdbd and add slurmdbd: true")
+        return SlurmSettings(raw.release, raw.slurmdbd, raw.billing, raw.task_prolog)
 
-    def _devices(self, raw: schema.NodesSection, name: str, count: int) -> Devices | None:
-        try:
-            accelerator = find_accelerator(name)
-        except UnknownName as error:
-            self.problem(place_of(name, raw.at["devices"]), str(error))
-            return None
-        gres_type = raw.type or self._types.get(accelerator.id, accelerator.id)
-        return Devices(accelerator.id, count, raw.gres, gres_type)
-
-    def _compatible(self, raw: schema.NodesSection, devices: tuple[Devices, ...]) -> None:
-        """Report cards that one node's gres.conf cannot tell apart, or not hold together."""
-        place = raw.at.get("devices", raw.at[""])
-        if len({item.type for item in devices}) < len(devices):
-            what = "two entries are of the same GRES type"
-            self.problem(place, what, "name each kind of card once, without 'type'")
-        flags = {platform(find_accelerator(d.accelerator).vendor).slurm_env_flag for d in devices}
-        if len(flags) > 1 and raw.gres == "gpu":
-            self.problem(
-                place,
-                "cards of two vendors in one node: slurmd takes one vendor's environment only",
-                "give them another GRES name: gres: npu",
-            )
-
-    def _unique(self, domains: tuple[Supernode | Pool, ...]) -> None:
-        names = Counter(domain.name for domain in domains)
+    def _unique(self, domains: tuple[Supernode | Pool, ...], foreign: tuple[Foreign, ...]) -> None:
+        names = Counter(item.name for item in (*domains, *foreign))
         types = {
             item.type for domain in domains for nodes in domain.nodes for item in nodes.devices
         }
@@ -162,6 +156,14 @@ class Resolver:
                         )
                         break
                     owner[host] = domain.name
+        for item in foreign:
+            if names[item.name] > 1:
+                what = f"'{item.name}' names a supernode or pool too"
+                self.problem(item.where, what, "rename one")
+            ours = [host for host in item.hosts if host in owner]
+            if ours:
+                what = f"{hostlist.fold(ours)} of foreign '{item.name}' are in '{owner[ours[0]]}'"
+                self.problem(item.where, what, "a node is ours or foreign")
 
     def _fabrics(self, members: dict[str, tuple[str, ...]]) -> tuple[Fabric, ...]:
         seen: dict[str, str] = {}
@@ -214,12 +216,15 @@ class Resolver:
             found.append(Rack(raw.name, hosts, raw.power, raw.cooling, raw.at["name"]))
         return tuple(found)
 
-    def _partitions(self, members: dict[str, tuple[str, ...]]) -> tuple[Partition, ...]:
+    def _partitions(
+        self, members: dict[str, tuple[str, ...]], ours: set[str]
+    ) -> tuple[Partition, ...]:
         found = []
+        owner = {host: name for name, hosts in members.items() for host in hosts}
         for name, raw in self.raw.partitions.items():
             names = [
                 (member, place_of(text, raw.at[key]))
-                for key in ("supernodes", "pools")
+                for key in ("supernodes", "pools", "foreign")
                 for text in getattr(raw, key)
                 for member in hostlist.expand(text)
             ]
@@ -228,11 +233,26 @@ class Resolver:
                     self.problem(
                         place, f"no supernode or pool '{member}'", nearest(member, members)
                     )
-            hosts = tuple(host for member, _ in names for host in members.get(member, ()))
-            if not names:
+            whole = [host for member, _ in names for host in members.get(member, ())]
+            single = [host for text in raw.hosts for host in hostlist.expand(text)]
+            stray = [host for host in single if host not in owner]
+            if stray and not self._lost:
+                what = f"partition '{name}' holds unknown {hostlist.fold(stray)}"
+                self.problem(raw.at["hosts"], what, nearest(stray[0], owner))
+            if not names and not single:
                 self.problem(raw.at[""], f"partition '{name}' has no supernodes and no pools")
-            chosen = tuple(member for member, _ in names)
-            found.append(Partition(name, chosen, hosts, raw.max_time, raw.default, raw.at[""]))
+            held = [*(member for member, _ in names), *(owner.get(host, "") for host in single)]
+            found.append(
+                Partition(
+                    name=name,
+                    members=tuple(item for item in dict.fromkeys(held) if item in ours),
+                    hosts=tuple(dict.fromkeys([*whole, *single])),
+                    max_time=raw.max_time,
+                    default=raw.default,
+                    where=raw.at[""],
+                    options=tuple(raw.options.items()),
+                )
+            )
         defaults = [partition for partition in found if partition.default]
         for partition in defaults[1:]:
             self.problem(partition.where, "two partitions are the default", "leave it at one")
@@ -248,24 +268,6 @@ class Resolver:
                 nearest(target, self.raw.partitions),
             )
         return Policy(raw.whole_supernode_from, target)
-
-
-def _gres_types(raw: schema.InventoryFile) -> dict[str, str]:
-    """Return the GRES type of each accelerator: its short name, or its id where two share it."""
-    found: dict[str, str] = {}
-    sections = [item.nodes for item in raw.supernodes] + [item.nodes for item in raw.pools]
-    for name in (name for nodes in sections for part in _as_list(nodes) for name in part.devices):
-        try:
-            accelerator = find_accelerator(name)
-        except UnknownName:
-            continue
-        found[accelerator.id] = accelerator.gres_type
-    shared = Counter(found.values())
-    return {key: key if shared[short] > 1 else short for key, short in found.items()}
-
-
-def _as_list(nodes: schema.NodesSection | list[schema.NodesSection]) -> list[schema.NodesSection]:
-    return nodes if isinstance(nodes, list) else [nodes]
 
 
 def _names(text: str) -> list[str]:

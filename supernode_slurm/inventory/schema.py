@@ -13,17 +13,27 @@ from ..errors import Where
 from .fields import (
     Bandwidth,
     Cards,
+    CoreRange,
     Cores,
     Count,
     CountOrZero,
+    DeviceFiles,
+    Feature,
+    FilePath,
     GresName,
     GresType,
     HostList,
     HostPattern,
+    Index,
     Latency,
+    LinkCounts,
     Memory,
+    MigProfile,
     Name,
+    NodeOption,
     OneOf,
+    OptionValue,
+    PartitionOption,
     Power,
     Ratio,
     Release,
@@ -50,6 +60,12 @@ class SlurmSection(Placed):
     """The Slurm that the files are for."""
 
     release: Release = "auto"
+    slurmdbd: bool = False
+    """slurmdbd runs: only then may a GRES be tracked, slurmctld refuses it otherwise."""
+    billing: bool = False
+    """Write TRESBillingWeights from what each kind of card delivers."""
+    task_prolog: FilePath | None = None
+    """Where the generated task prolog is installed on the nodes; None for no TaskProlog line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,7 +82,8 @@ class FabricSection(Placed):
 
     name: Name
     kind: Annotated[str, OneOf(FABRICS)]
-    rails: RailsSection
+    rails: RailsSection | None = None
+    """None where nobody has said: then no job that needs the network can be planned."""
     oversubscription: Ratio = 1.0
     switches: dict[Name, list[HostList]] = field(default_factory=dict)
 
@@ -82,17 +99,45 @@ class RackSection(Placed):
 
 
 @dataclass(slots=True, kw_only=True)
+class DeviceSection(Placed):
+    """The cards of one kind in a node, where their number does not say it all."""
+
+    count: Cards
+    gres: GresName | None = None
+    """Of this kind of card; None for that of the nodes."""
+    type: GresType | None = None
+    files: DeviceFiles | None = None
+    """None for the vendor's usual files."""
+    missing: list[Index] = field(default_factory=list)
+    """Indexes of the usual files that are not there, of a card that was taken out."""
+    cores: list[CoreRange] = field(default_factory=list)
+    """Cores near the cards, for equal shares of them in order: two ranges halve eight cards."""
+    links: list[LinkCounts] = field(default_factory=list)
+    """For each card its links to every card of the node, -1 for itself."""
+    shards: Count | None = None
+    """Shares that each card may be split into."""
+    mig: dict[MigProfile, list[Index]] = field(default_factory=dict)
+    """For each MIG profile the ids of its GPU instances, the same on each card."""
+
+
+@dataclass(slots=True, kw_only=True)
 class NodesSection(Placed):
     """Equal nodes. ``memory`` is what ``slurmd -C`` reports; ``cores`` are per socket."""
 
     hosts: HostPattern
-    devices: dict[Word, Cards] = field(default_factory=dict)
+    devices: dict[Word, Cards | DeviceSection] = field(default_factory=dict)
     gres: GresName = "gpu"
     type: GresType | None = None
     sockets: Cores
     cores: Cores
     threads: Cores = 1
     memory: Memory
+    features: list[Feature] = field(default_factory=list)
+    """The site's own, besides those that are written."""
+    cloud: bool = False
+    """Slurm powers these nodes up and down."""
+    options: dict[NodeOption, OptionValue] = field(default_factory=dict)
+    """What else stands on the NodeName line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +147,10 @@ class InterconnectSection(Placed):
     kind: Annotated[str, OneOf(INTERCONNECTS)]
     bandwidth: Bandwidth
     latency: Latency = 1000.0
+    dims: list[Count] = field(default_factory=list)
+    """Nodes along x, y and z of a torus; the hosts are in x-fastest order."""
+    placements: list[list[Count]] = field(default_factory=list)
+    """Shapes that a job may have in a torus; none for all halves of the whole."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,13 +172,26 @@ class PoolSection(Placed):
 
 
 @dataclass(slots=True, kw_only=True)
+class ForeignSection(Placed):
+    """Nodes that Slurm knows from lines of the site's own, to keep their place in the network."""
+
+    name: Name
+    hosts: HostList
+
+
+@dataclass(slots=True, kw_only=True)
 class PartitionSection(Placed):
     """A partition of Slurm."""
 
     supernodes: list[HostList] = field(default_factory=list)
     pools: list[HostList] = field(default_factory=list)
+    foreign: list[HostList] = field(default_factory=list)
+    hosts: list[HostList] = field(default_factory=list)
+    """Single hosts, where a partition holds a part of a supernode or pool."""
     max_time: TimeLimit | None = None
     default: bool = False
+    options: dict[PartitionOption, OptionValue] = field(default_factory=dict)
+    """What else stands on the PartitionName line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,5 +213,6 @@ class InventoryFile(Placed):
     racks: list[RackSection] = field(default_factory=list)
     supernodes: list[SupernodeSection] = field(default_factory=list)
     pools: list[PoolSection] = field(default_factory=list)
+    foreign: list[ForeignSection] = field(default_factory=list)
     partitions: dict[Name, PartitionSection] = field(default_factory=dict)
     policy: PolicySection = field(default_factory=PolicySection)

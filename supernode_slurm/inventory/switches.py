@@ -36,8 +36,8 @@ def resolve_fabric(
     fabric = Fabric(
         name=raw.name,
         kind=raw.kind,
-        rails=raw.rails.count,
-        rail_gbs=raw.rails.bandwidth,
+        rails=raw.rails.count if raw.rails else None,
+        rail_gbs=raw.rails.bandwidth if raw.rails else None,
         oversubscription=raw.oversubscription,
         switches=tuple(ordered),
         hosts=frozenset(

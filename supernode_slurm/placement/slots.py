@@ -211,12 +211,14 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
         )
     else:
         domain_nodes, scale_up, latency = 1, accelerator.scale_up_gbs, NODE_LATENCY_NS
+    if fabric and fabric.node_gbs is None and count > domain_nodes:
+        raise PlanError(f"nobody has said how fast fabric {fabric.name} is: add its rails")
     return Offer(
         group=group,
         accelerator=accelerator,
         domain_nodes=domain_nodes,
         scale_up_gbs=scale_up,
         scale_up_latency_ns=latency,
-        network_gbs=fabric.node_gbs if fabric else 0.0,
+        network_gbs=(fabric.node_gbs if fabric else None) or 0.0,
         node_devices=holder.nodes.device_count,
     )
