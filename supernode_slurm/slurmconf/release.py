@@ -1,12 +1,13 @@
 """What each release of Slurm knows, as one table: nothing else compares releases.
 
-Sources: the source trees of the releases' tags; the rows here are proven on the
-packages of Debian (22.05 in bookworm, 24.11 in trixie).
+Sources: the source trees of the releases' tags and, for those with ``proven``, Debian's
+packages, on which the tests run real controllers. Files for the others are written from
+the table and tested as text only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import ConfigError
 
@@ -16,13 +17,62 @@ class Release:
     """One release, by what its files and its sbatch may say."""
 
     name: str
-    topologies: tuple[str, ...]
-    """Topology plugins, without the ``topology/`` in front."""
+    proven: str = ""
+    """The Debian release whose packages the tests run, empty for none."""
+    topologies: tuple[str, ...] = ("tree",)
+    """Kinds of topology that a job can be placed by."""
+    yaml: bool = False
+    """topology.yaml: several topologies, each bound to its partitions."""
+    exact_blocks: bool = False
+    """Every block has exactly the base size, and levels cannot be given as sizes."""
+    small_blocks: bool = False
+    """Blocks may be smaller than the base, or empty: placeholders."""
+    segment: bool = False
+    """sbatch has --segment."""
+    cloud_blocks: bool = True
+    """Cloud nodes stay in their block when they power down."""
+    lone_4096: bool = True
+    """topology.yaml may be as long as a multiple of 4096 bytes."""
+    cgroup_disabled: bool = True
+    """cgroup.conf takes CgroupPlugin=disabled."""
+    reconfigure_survives: bool = True
+    """A bad file at reconfigure leaves the old slurmctld running."""
 
 
+_22_05 = Release("22.05", "bookworm", cgroup_disabled=False, reconfigure_survives=False)
+_23_11 = replace(
+    _22_05,
+    name="23.11",
+    proven="",
+    topologies=("tree", "block"),
+    exact_blocks=True,
+    reconfigure_survives=True,
+)
+_24_05 = replace(_23_11, name="24.05", exact_blocks=False, segment=True, cgroup_disabled=True)
+_25_05 = replace(
+    _24_05,
+    name="25.05",
+    topologies=("tree", "block", "flat"),
+    yaml=True,
+    small_blocks=True,
+    lone_4096=False,
+)
 _TABLE = (
-    Release("22.05", ("tree",)),
-    Release("24.11", ("tree", "block")),
+    _22_05,
+    replace(_22_05, name="23.02", proven=""),
+    _23_11,
+    _24_05,
+    replace(_24_05, name="24.11", proven="trixie"),
+    _25_05,
+    # 25.11.0 to 25.11.2 lose powered-down cloud nodes; 25.11.0 to 25.11.5 die of 4096 bytes.
+    replace(_25_05, name="25.11", cloud_blocks=False),
+    replace(
+        _25_05,
+        name="26.05",
+        proven="forky",
+        topologies=("tree", "block", "flat", "ring", "torus3d"),
+        lone_4096=True,
+    ),
 )
 
 RELEASES = {release.name: release for release in _TABLE}
@@ -38,7 +88,9 @@ def find_release(name: str) -> Release:
     except KeyError:
         known = ", ".join(RELEASES)
         raise ConfigError.one(
-            "slurm.release", f"Slurm {name} is not supported yet", f"known releases: {known}"
+            "slurm.release",
+            f"Slurm {name} is not known",
+            f"known releases: {known}; write for the nearest with --release",
         ) from None
 
 
