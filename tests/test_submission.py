@@ -20,7 +20,7 @@ from supernode_slurm.inventory import loads as loads_inventory
 from supernode_slurm.plan import loads
 from supernode_slurm.slurm import options as sbatch
 from supernode_slurm.slurm.option_table import TABLES
-from supernode_slurm.slurmconf import find_release, runs_block
+from supernode_slurm.slurmconf import block_partitions, find_release
 from supernode_slurm.submission.commandline import parse
 from supernode_slurm.submission.options import OWN
 from supernode_slurm.submission.submit import Prepared, prepare, submit
@@ -143,7 +143,7 @@ def test_nodes_of_another_class_are_kept_out(script: str, tmp_path: Path) -> Non
     text = text.replace("[sn1, sn2], pools", "[sn1, sn2, sn3], pools")
     text = text.replace("leaf1: [sn1, sn2]", "leaf1: [sn1, sn2, sn3]").replace("04]", "08]")
     room = loads_inventory(text)
-    assert runs_block(room, find_release("24.11"))
+    assert block_partitions(room, find_release("24.11"))
     found = prepared(f"--model llama-3-70b --cards h100:64 {script}", room)
     where = str(options(found)["constraint"])
     assert options(found)["cpus-per-task"] == {"[sn1|sn2]": "12", "sn3": "4"}[where]

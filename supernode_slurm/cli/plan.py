@@ -44,7 +44,7 @@ def command(
     """
     from ..inventory import load
     from ..placement import Room, choose, inventory_view, remarks
-    from ..slurmconf import assumed_release, runs_block
+    from ..slurmconf import assumed_release, block_partitions
     from ..submission.ask import make_ask
     from ..submission.settings import Settings
 
@@ -56,8 +56,8 @@ def command(
     ask = make_ask(inventory, said, given)
     for note in ask.notes:
         tell("note", note)
-    block = runs_block(inventory, assumed_release(inventory.release))
-    room = Room(inventory, inventory_view(inventory), block)
+    blocks = block_partitions(inventory, assumed_release(inventory.release))
+    room = Room(inventory, inventory_view(inventory), blocks)
     choices = choose(room, ask)[:top]
     if emit:
         click.echo(_emitted(emit, choices[0]), nl=False)

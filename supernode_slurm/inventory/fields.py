@@ -65,11 +65,18 @@ class Text:
             raise ValueError(f"expected {self.hint}, got {text!r:.80}")
         if text.upper() in self.reserved:
             raise ValueError(f"{text!r} has a meaning of its own in Slurm's files")
+        _countable(text)
         return text
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema: a string with its pattern."""
         return {"type": "string", "pattern": "^" + self.pattern.pattern.replace(r"\Z", "$")}
+
+
+def _countable(name: str) -> None:
+    most = hostlist.LONGEST_TAIL
+    if len(hostlist.digit_tail(name)) > most:
+        raise ValueError(f"{name!r:.80} ends in more than {most} digits: Slurm miscounts them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +93,7 @@ class Hosts:
         for host in hostlist.expand(value.replace("{n}", "0") if self.numbered else value):
             if host.upper() in RESERVED:
                 raise ValueError(f"{host!r} has a meaning of its own in Slurm's files")
-            if len(hostlist.digit_tail(host)) > hostlist.LONGEST_TAIL:
-                most = hostlist.LONGEST_TAIL
-                raise ValueError(
-                    f"{host!r:.80} ends in more than {most} digits: Slurm miscounts them"
-                )
+            _countable(host)
         return value
 
     def schema(self) -> dict[str, Any]:

@@ -252,6 +252,11 @@ class Inventory:
                 return domain
         raise KeyError(name)
 
+    def member(self, name: str) -> Supernode | Pool | Foreign:
+        """Return what a switch may hold by name; ``KeyError`` if there is none of this name."""
+        found = next((item for item in self.foreign if item.name == name), None)
+        return found or self.domain(name)
+
     def partition(self, name: str) -> Partition:
         """Return the partition of this name; ``KeyError`` if there is none."""
         for partition in self.partitions:

@@ -24,8 +24,8 @@ class Room:
 
     inventory: Inventory
     view: View
-    block: bool
-    """Slurm runs topology/block."""
+    blocks: frozenset[str] = frozenset()
+    """Partitions whose jobs Slurm places by topology/block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
     over = None
     if not fitting and isinstance(alike[0].domain, Supernode) and sum(usable.values()) >= count:
         over = span(count, alike[0].domain.planning_nodes, usable, free)
-        chosen = set(usable) if room.block else set(over.counts)
+        chosen = set(usable) if partition in room.blocks else set(over.counts)
         fitting = sorted((h for h in alike if h.domain.name in chosen), key=lambda h: h.domain.name)
     if not fitting:
         joined = sum if isinstance(alike[0].domain, Supernode) else max

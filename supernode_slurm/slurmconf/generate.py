@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ..inventory import Inventory
 from .gres import gres_conf
 from .nodes import gres_types, nodes_conf, partitions_conf
 from .release import Release
-from .topology import block_conf, choose_plugin, tree_conf
+from .topology import Layout, choose
 
 MARK = "# Written by 'sn generate'"
 """How each file of ours begins; a file that does not is a person's and is never replaced."""
@@ -30,7 +31,9 @@ class Generated:
 
     release: str
     topology: str
-    """The topology plugin: ``tree`` or ``block``."""
+    """Kind of the topology that holds where a partition is not bound to another."""
+    kinds: Mapping[str, str]
+    """Kind of topology that places the jobs of each partition."""
     files: dict[str, str]
     notes: tuple[str, ...]
 
@@ -45,29 +48,36 @@ def generate(inventory: Inventory, release: Release) -> Generated:
     if not inventory.partitions:
         todo = "slurmctld refuses a configuration without one; add it under 'partitions'"
         raise ConfigError.one(inventory.source, "no partitions", todo)
-    plugin, notes = choose_plugin(inventory, release)
-    topology, more = (block_conf if plugin == "block" else tree_conf)(inventory)
+    layout = choose(inventory, release)
+    gres, notes = gres_conf(inventory, release)
     head = (
         f"{MARK} for cluster {inventory.cluster} and Slurm {release.name}.\n"
         "# Do not edit: change the inventory and generate again.\n"
     )
     bodies = {
-        ROOT: _root(inventory, plugin),
-        NODES: nodes_conf(inventory),
-        PARTITIONS: partitions_conf(inventory),
-        "gres.conf": gres_conf(inventory),
-        "topology.conf": topology,
+        ROOT: _root(inventory, layout, release),
+        NODES: nodes_conf(inventory, layout.nodes),
+        PARTITIONS: partitions_conf(inventory, layout.bound),
+        "gres.conf": gres,
+        layout.file: layout.text,
     }
     files = {name: head + body for name, body in bodies.items()}
-    return Generated(release.name, plugin, files, tuple(notes + more))
+    if not release.lone_4096 and len(files[layout.file].encode()) % 4096 == 0:
+        files[layout.file] += "\n"
+    return Generated(release.name, layout.plugin, layout.kinds, files, (*layout.notes, *notes))
 
 
-def _root(inventory: Inventory, plugin: str) -> str:
+def _root(inventory: Inventory, layout: Layout, release: Release) -> str:
     lines = ["# In slurm.conf: Include supernode.conf"]
+    if not release.proven:
+        lines.append(f"# Slurm {release.name}: from its documentation and source, not tried.")
+    lines += [f"# {note}" for note in layout.notes]
     types = gres_types(inventory)
     if types:
         lines.append(f"GresTypes={','.join(types)}")
-    lines += [f"TopologyPlugin=topology/{plugin}", f"Include {NODES}", f"Include {PARTITIONS}"]
+    if not release.yaml:
+        lines.append(f"TopologyPlugin=topology/{layout.plugin}")
+    lines += [f"Include {NODES}", f"Include {PARTITIONS}"]
     return "\n".join(lines) + "\n"
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from .. import hostlist
 from ..catalogue import find_accelerator, platform
 from ..inventory import Inventory, NodeClass
+from .release import Release
 
 
-def gres_conf(inventory: Inventory) -> str:
-    """Return the lines of gres.conf."""
+def gres_conf(inventory: Inventory, release: Release) -> tuple[str, list[str]]:
+    """Return the lines of gres.conf, and notes."""
     lines = [line for nodes in inventory.node_classes for line in _node_lines(nodes)]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines), []
 
 
 def _node_lines(nodes: NodeClass) -> Iterator[str]:

@@ -19,19 +19,19 @@ class Request:
     """In words, for the user."""
 
 
-def compose(choice: Choice, block: bool) -> Request:
+def compose(choice: Choice, blocks: frozenset[str]) -> Request:
     """Return the request that gives a plan its nodes.
 
-    ``block`` says that the cluster runs topology/block.
+    ``blocks`` are the partitions whose jobs Slurm places by topology/block.
     """
     slots = choice.slots
     if len(slots) == 1:
-        return _single(slots[0], block)
-    if not block and _counted_fit(slots):
+        return _single(slots[0], slots[0].partition in blocks)
+    if slots[0].partition not in blocks and _counted_fit(slots):
         return _counted(slots)
     names = " + ".join("|".join(slot.domains) for slot in slots)
     return Request(
-        tuple(_component(slot, block) for slot in slots),
+        tuple(_component(slot, slot.partition in blocks) for slot in slots),
         f"heterogeneous job over {names}: only backfill starts it, and it takes no --array",
     )
 

@@ -14,7 +14,7 @@ from ..inventory import Inventory
 from ..placement import Choice, Room, choose, inventory_view, live_view, remarks
 from ..plan import dumps
 from ..slurm import JobId, SlurmClient
-from ..slurmconf import assumed_release, find_release, runs_block
+from ..slurmconf import assumed_release, block_partitions, find_release
 from .ask import make_ask
 from .commandline import CommandLine, sbatch_settings, settings
 from .compose import Request, compose
@@ -71,9 +71,9 @@ def prepare(
     view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
     view = view.without(_excluded(given))
     release = find_release(client.release()) if client else assumed_release(inventory.release)
-    room = Room(inventory, view, runs_block(inventory, release))
+    room = Room(inventory, view, block_partitions(inventory, release))
     choice = choose(room, ask)[0]
-    request = compose(choice, room.block)
+    request = compose(choice, room.blocks)
     request = merge(request, given, choice.slots)
     _check_time(inventory, choice, given)
     return Prepared(
