@@ -29,7 +29,8 @@ class Finding:
 
 def lint(inventory: Inventory) -> list[Finding]:
     """Return what the rules find, in the order of the file."""
-    return sorted([*_oversubscribed(inventory), *_unreachable(inventory), *_unused(inventory)])
+    rules = (_oversubscribed, _unreachable, _unused, _undirected)
+    return sorted(finding for rule in rules for finding in rule(inventory))
 
 
 def _oversubscribed(inventory: Inventory) -> Iterator[Finding]:
@@ -67,3 +68,16 @@ def _unused(inventory: Inventory) -> Iterator[Finding]:
                 f"{domain.name} is in no partition",
                 "nobody can submit to it; add it to one",
             )
+
+
+def _undirected(inventory: Inventory) -> Iterator[Finding]:
+    partitions = inventory.partitions
+    if partitions and not any(partition.default for partition in partitions):
+        yield Finding(
+            partitions[0].where,
+            "no-default",
+            "warning",
+            "no partition is the default",
+            "a job without --partition is refused; add default: true to one, "
+            "unless a partition of the site's own is it",
+        )
