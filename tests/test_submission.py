@@ -151,6 +151,32 @@ def test_nodes_of_another_class_are_kept_out(script: str, tmp_path: Path) -> Non
     assert (wide["segment"], wide["constraint"]) == ("8", "sn1|sn2")
 
 
+def test_only_the_hosts_that_a_partition_holds_are_counted(mixed: Inventory, script: str) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    text = text.replace("train: {supernodes: [sn1, sn2]", 'train: {hosts: ["h1-[01-06]", "h2-01"]')
+    job = prepared(f"--model llama-3-8b --cards h100:48 {script}", loads_inventory(text))
+    assert job.choice.slots[0].domains == ("sn1",)
+    assert job.choice.slots[0].group.hosts == "h1-[01-06]"
+    with pytest.raises(PlanError, match="8 nodes wanted, 7 usable"):
+        prepared(f"--model llama-3-8b --cards h100:64 {script}", loads_inventory(text))
+
+
+def test_cards_in_slices_are_no_cards(script: str) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    sliced = "{a100-sxm-80g: {count: 8, mig: {1g.10gb: [7, 8]}}}"
+    room = loads_inventory(text.replace("{a100-sxm-80g: 8}", sliced))
+    with pytest.raises(PlanError, match="no device of type 'a100' at this site"):
+        prepared(f"--model llama-3-8b --cards a100:8 {script}", room)
+
+
+def test_a_network_that_nobody_measured_holds_no_wide_job(script: str) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    room = loads_inventory(text.replace("    rails: {count: 8, bandwidth: 400 Gb/s}\n", ""))
+    assert prepared(f"--model llama-3-8b --cards h100:64 {script}", room)
+    with pytest.raises(PlanError, match="nobody has said how fast fabric roce is: add its rails"):
+        prepared(f"--model llama-3-8b --cards h100:128 {script}", room)
+
+
 def test_networks_that_do_not_meet_are_never_spanned(script: str) -> None:
     text = (INVENTORIES / "mixed.yaml").read_text()
     other = """  - name: slow

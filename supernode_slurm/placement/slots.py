@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import hostlist
 from ..catalogue import find_accelerator, platform
@@ -84,7 +84,8 @@ class _Holder:
 
 def device_types(inventory: Inventory) -> list[str]:
     """Return the GRES types of the site, in the order written."""
-    types = [item.type for nodes in inventory.node_classes for item in nodes.devices]
+    devices = (item for nodes in inventory.node_classes for item in nodes.devices)
+    types = [item.type for item in devices if item.is_whole]
     return list(dict.fromkeys(types))
 
 
@@ -120,7 +121,7 @@ def _holders(inventory: Inventory, wanted: Wanted) -> list[_Holder]:
             (nodes, devices)
             for nodes in domain.nodes
             for devices in nodes.devices
-            if devices.type == wanted.type
+            if devices.type == wanted.type and devices.is_whole
         ]
         if not parts:
             continue
@@ -136,8 +137,7 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
     count, more = divmod(wanted.devices, alike[0].per_node)
     if more:
         raise PlanError(f"{wanted.devices} is no multiple of {alike[0].per_node} per node")
-    partition, members = _partition(room.inventory, wanted.partitions, alike)
-    alike = [holder for holder in alike if holder.domain.name in members]
+    partition, alike = _partition(room.inventory, wanted.partitions, alike)
     usable = {h.domain.name: len(room.view.usable.intersection(h.hosts)) for h in alike}
     free = {h.domain.name: len(room.view.free.intersection(h.hosts)) for h in alike}
     fitting = [holder for holder in alike if usable[holder.domain.name] >= count]
@@ -169,14 +169,18 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
 
 def _partition(
     inventory: Inventory, asked: tuple[str, ...], alike: list[_Holder]
-) -> tuple[str, set[str]]:
-    """Return the partition that holds most of these domains, and which of them it holds."""
-    names = {holder.domain.name for holder in alike}
-    best: tuple[str, set[str]] = ("", set())
+) -> tuple[str, list[_Holder]]:
+    """Return the partition that holds most of these hosts, and which of them it holds."""
+    best: tuple[str, list[_Holder]] = ("", [])
+    most = 0
     for partition in inventory.partitions:
-        held = names & set(partition.members)
-        if (not asked or partition.name in asked) and len(held) > len(best[1]):
-            best = (partition.name, held)
+        if asked and partition.name not in asked:
+            continue
+        hosts = set(partition.hosts)
+        parts = [replace(h, hosts=tuple(n for n in h.hosts if n in hosts)) for h in alike]
+        held = sum(len(part.hosts) for part in parts)
+        if held > most:
+            best, most = (partition.name, [part for part in parts if part.hosts]), held
     if not best[1]:
         where = f"partition {','.join(asked)}" if asked else "any partition"
         raise PlanError(f"not in {where}")
