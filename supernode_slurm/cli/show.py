@@ -9,7 +9,7 @@ import click
 
 from . import common
 
-WHAT = ("room", "accelerators", "models", "templates", "schema")
+WHAT = ("room", "accelerators", "models", "releases", "templates", "schema")
 
 Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
@@ -19,7 +19,7 @@ Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 @common.inventory_option
 @common.json_option
 def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
-    """Show the room, the catalogue, templates or the schema.
+    """Show the room, the catalogue, Slurm's releases, templates or the schema.
 
     The schema is the inventory's JSON Schema, for editors that check while one types.
     """
@@ -41,14 +41,22 @@ def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
         columns, rows = {
             "accelerators": _accelerators,
             "models": _models,
+            "releases": _releases,
             "templates": _templates,
         }[what]()
     if as_json:
         common.print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        shown = [["-" if cell is None else cell for cell in row] for row in rows]
+        shown = [[_word(cell) for cell in row] for row in rows]
         common.print_table(columns, shown)
     return 0
+
+
+def _word(cell: Any) -> Any:
+    """Return what a table shows of a value."""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return "-" if cell is None else cell
 
 
 def _room(path: Path) -> Rows:
@@ -76,6 +84,9 @@ def _room(path: Path) -> Rows:
                 hostlist.fold(domain.hosts),
             )
         )
+    for item in inventory.foreign:
+        hosts = hostlist.fold(item.hosts)
+        rows.append((item.name, "foreign", len(item.hosts), 0, "", None, "", hosts))
     return columns, rows
 
 
@@ -103,6 +114,23 @@ def _models() -> Rows:
 
     columns = ("name", "parameters", "layers", "hidden", "heads", "kv heads", "vocabulary")
     rows = [(m.name, m.params, m.layers, m.hidden, m.heads, m.kv_heads, m.vocab) for m in models()]
+    return columns, rows
+
+
+def _releases() -> Rows:
+    from ..slurmconf import RELEASES
+
+    columns = ("release", "proven on", "topologies", "several at once", "segment")
+    rows = [
+        (
+            item.name,
+            f"Debian {item.proven}" if item.proven else None,
+            ", ".join(item.topologies),
+            item.yaml,
+            item.segment,
+        )
+        for item in RELEASES.values()
+    ]
     return columns, rows
 
 
