@@ -17,6 +17,7 @@ from supernode_slurm.cli import main as sn
 from supernode_slurm.cli.guard import guarded
 from supernode_slurm.data import data_dir
 from supernode_slurm.errors import CheckFound, ConfigError, PlanError, SupernodeError, UsageError
+from supernode_slurm.slurmconf import RELEASES
 from tests.test_inventory import SMALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -234,3 +235,21 @@ def test_a_closed_pipe_brings_no_traceback() -> None:
         child.stdout.close()
         assert child.stderr.read() == ""
         child.wait(30)
+
+
+def test_releases_are_shown_with_what_is_proven() -> None:
+    rows = json.loads(run("show", "releases", "--json").stdout)
+    proven = {row["release"]: row["proven on"] for row in rows}
+    assert list(proven) == list(RELEASES)
+    assert proven["24.11"] == "Debian trixie"
+    assert proven["25.05"] is None
+
+
+def test_foreign_nodes_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "i.yaml"
+    path.write_text(
+        SMALL.replace("partitions:", 'foreign: [{name: cpu, hosts: "c[1-4]"}]\npartitions:')
+    )
+    rows = json.loads(run("show", "-i", str(path), "--json").stdout)
+    assert [row["kind"] for row in rows] == ["switch", "switch", "pool", "foreign"]
+    assert rows[-1]["hosts"] == "c[1-4]"

@@ -15,7 +15,7 @@ COMMANDS = {
     "check": "Say what is wrong with an inventory.",
     "generate": "Write Slurm's configuration files for an inventory.",
     "plan": "Show the fastest ways to train a model on this site, and where the time goes.",
-    "show": "Show the room, the catalogue, templates or the schema.",
+    "show": "Show the room, the catalogue, Slurm's releases, templates or the schema.",
     "twin": "Run a command against a private Slurm of this inventory.",
 }
 """Name and short help of each command, so that --help imports none of them."""

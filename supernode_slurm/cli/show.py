@@ -84,9 +84,9 @@ def _room(path: Path) -> Rows:
                 hostlist.fold(domain.hosts),
             )
         )
-    for item in inventory.foreign:
-        hosts = hostlist.fold(item.hosts)
-        rows.append((item.name, "foreign", len(item.hosts), 0, "", None, "", hosts))
+    for other in inventory.foreign:
+        hosts = hostlist.fold(other.hosts)
+        rows.append((other.name, "foreign", len(other.hosts), 0, "", None, "", hosts))
     return columns, rows
 
 
