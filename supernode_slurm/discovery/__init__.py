@@ -1,0 +1,1 @@
+"""From what is there to an inventory: files of Slurm, a running Slurm, models of other tools."""

@@ -1,0 +1,205 @@
+"""The grammar that slurm.conf, gres.conf and topology.conf share.
+
+From Slurm's parser (src/common/parse_config.c): a line is ``Key=value`` pairs, a value is
+one word or stands in double quotes; ``#`` begins a comment unless a backslash stands
+before it; a backslash at the end of a line joins the next one; ``Include`` reads another
+file, relative to the directory of the one that includes it. It expands no patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ConfigError, Problem, Where
+
+MAX_BYTES = 64 * 2**20
+MAX_INCLUDES = 1000
+MAX_DEPTH = 16
+
+_PAIR = re.compile(r"\s*([A-Za-z0-9_.]+)\s*[-*+/]?=(\s*)(?:\"([^\"]*)\"|(\S+))(?=\s|\Z)")
+_SWALLOWED = re.compile(r"[A-Za-z]+=")
+_COMMENT = re.compile(r"(?<!\\)#")
+_INCLUDE = re.compile(r"include\s+(\S+)\s*(.*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A text and where it stands."""
+
+    text: str
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of pairs, continuations joined."""
+
+    pairs: tuple[tuple[str, Said], ...]
+    """Keys as they are written."""
+    where: Where
+    comments: tuple[str, ...] = ()
+    """Lines of comment since the line before."""
+    remark: str = ""
+    """Comment behind the pairs."""
+    problem: Problem | None = None
+    """Why Slurm could not read the line to its end."""
+
+    @property
+    def first(self) -> str:
+        """Return the first key, without regard to case; empty if there is none."""
+        return self.pairs[0][0].casefold() if self.pairs else ""
+
+    @property
+    def keys(self) -> dict[str, Said]:
+        """Return the values by key, without regard to case; the last of equal keys counts."""
+        return {key.casefold(): said for key, said in self.pairs}
+
+    def must(self) -> Line:
+        """Return the line; raises ``ConfigError`` if Slurm could not read it."""
+        if self.problem:
+            raise ConfigError([self.problem])
+        return self
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, bounded; raises ``ConfigError``."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError.one(str(path), f"cannot be read: {reason}") from error
+    if len(raw) > MAX_BYTES:
+        raise ConfigError.one(str(path), f"is larger than {MAX_BYTES >> 20} MiB")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        what = "is not UTF-8 text from here on"
+        raise ConfigError.one(Where(str(path), line, 1), what, "convert it with iconv") from error
+
+
+def read_lines(path: Path, cluster: str = "") -> Iterator[Line]:
+    """Yield the lines of a file and of what it includes, in Slurm's order.
+
+    Raises ``ConfigError`` for a file that cannot be read or included.
+    """
+    yield from _Reader(cluster).read(path, ())
+
+
+def parse_lines(text: str, source: str) -> Iterator[Line]:
+    """Yield the lines of a text; an ``Include`` is a pair of its own."""
+    comments: list[str] = []
+    for logical in _logical(text, source):
+        if logical.text.strip():
+            pairs, problem = _pairs(logical)
+            yield Line(pairs, logical.where, tuple(comments), logical.comment, problem)
+            comments.clear()
+        elif logical.comment:
+            comments.append(f"# {logical.comment}")
+
+
+class _Reader:
+    """Follows the includes of one configuration."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._files = 0
+
+    def read(self, path: Path, above: tuple[Path, ...]) -> Iterator[Line]:
+        for line in parse_lines(read_text(path), str(path)):
+            if line.first == "clustername":
+                self._cluster = line.pairs[0][1].text
+            if line.first == "include":
+                yield from self._include(line.pairs[0][1], path, above)
+            else:
+                yield line
+
+    def _include(self, said: Said, path: Path, above: tuple[Path, ...]) -> Iterator[Line]:
+        name = said.text
+        if "%c" in name:
+            if not self._cluster:
+                raise ConfigError.one(
+                    said.where, "Include: %c stands before ClusterName", "give ClusterName first"
+                )
+            name = name.replace("%c", self._cluster.lower())
+        target = path.parent / name
+        if any(letter in name for letter in "*?[") and not target.exists():
+            found = ", ".join(sorted(item.name for item in target.parent.glob(target.name))[:5])
+            todo = f"write an Include line for each file{': ' + found if found else ''}"
+            raise ConfigError.one(said.where, f"Include {name}: Slurm expands no patterns", todo)
+        self._files += 1
+        if target in (path, *above):
+            raise ConfigError.one(said.where, f"Include {name}: the file includes itself")
+        if len(above) >= MAX_DEPTH or self._files > MAX_INCLUDES:
+            raise ConfigError.one(said.where, f"Include {name}: too many files include another")
+        if not target.is_file():
+            todo = f"put it there, or delete the line: {target}"
+            raise ConfigError.one(said.where, f"Include {name}: there is no such file", todo)
+        yield from self.read(target, (*above, path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Logical:
+    """Physical lines joined by continuations."""
+
+    text: str
+    starts: tuple[tuple[int, int], ...]
+    """Offset at which each physical line begins, and its number."""
+    source: str
+    comment: str
+
+    @property
+    def where(self) -> Where:
+        return self.place(len(self.text) - len(self.text.lstrip()))
+
+    def place(self, offset: int) -> Where:
+        start, number = next(item for item in reversed(self.starts) if item[0] <= offset)
+        return Where(self.source, number, offset - start + 1)
+
+
+def _logical(text: str, source: str) -> Iterator[_Logical]:
+    joined, comment = "", ""
+    starts: list[tuple[int, int]] = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        found = _COMMENT.search(raw)
+        line = raw[: found.start()] if found else raw.rstrip("\r")
+        comment = raw[found.end() :].strip() if found else comment
+        starts.append((len(joined), number))
+        stripped = line.rstrip()
+        if stripped.endswith("\\"):
+            joined += stripped.rstrip("\\") + " "
+            continue
+        yield _Logical(joined + line, tuple(starts), source, comment)
+        joined, comment = "", ""
+        starts.clear()
+    if starts:
+        yield _Logical(joined, tuple(starts), source, comment)
+
+
+def _pairs(logical: _Logical) -> tuple[tuple[tuple[str, Said], ...], Problem | None]:
+    """Return the pairs of a line, and what is wrong with the rest of it."""
+    text = logical.text.replace("\\#", "#")
+    if found := _INCLUDE.match(text.strip()):
+        offset = text.index(found[1], len(text) - len(text.lstrip()) + len("include"))
+        return (("Include", Said(found[1], logical.place(offset))),), None
+    pairs: list[tuple[str, Said]] = []
+    position = 0
+    while found := _PAIR.match(text, position):
+        quoted = found[3] is not None
+        value = found[3] if quoted else found[4]
+        place = logical.place(found.start(3) - 1 if quoted else found.start(4))
+        if found[2] and not quoted and _SWALLOWED.match(value):
+            what = f"{found[1]} has no value: Slurm takes '{value[:40]}' for it"
+            return tuple(pairs), Problem(place, what, f"delete '{found[1]}='")
+        pairs.append((found[1], Said(value, place)))
+        position = found.end()
+    rest = text[position:]
+    if not rest.strip():
+        return tuple(pairs), None
+    place = logical.place(position + len(rest) - len(rest.lstrip()))
+    what = f"expected Key=value, got {rest.strip()[:60]!r}"
+    return tuple(pairs), Problem(place, what, "values with blanks stand in double quotes")

@@ -1,0 +1,166 @@
+"""What sources say of a machine room, each fact with its place, before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .. import hostlist
+from ..errors import ConfigError, Problem, Where
+from ..slurmconf.facts import DomainFacts, FabricFacts
+from .grammar import Said
+
+Keys = Mapping[str, Said]
+"""Values by key, in small letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """Nodes that one line, or a running Slurm, describes alike."""
+
+    hosts: tuple[str, ...]
+    keys: Keys
+    where: Where
+    domain: DomainFacts | None = None
+    """The comment of ours above the line."""
+    ours: bool = False
+    """The file was written by ``sn generate``."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition."""
+
+    name: str
+    keys: Keys
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class GresFacts:
+    """A line of gres.conf."""
+
+    hosts: tuple[str, ...] | None
+    """None where the line is for the node that reads the file, whichever it is."""
+    keys: Keys
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchFacts:
+    """A switch and what hangs directly under it."""
+
+    name: str
+    nodes: tuple[str, ...]
+    switches: tuple[str, ...]
+    where: Where
+    fabric: FabricFacts | None = None
+    """The comment of ours above the first switch of a fabric."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """A block, a ring or a torus: nodes that belong together, in order."""
+
+    name: str
+    nodes: tuple[str, ...]
+    where: Where
+    dims: tuple[int, ...] = ()
+    placements: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyFacts:
+    """A topology: switches of a tree, or groups of another kind."""
+
+    name: str
+    kind: str
+    """tree, block, ring, torus3d or flat."""
+    where: Where
+    switches: tuple[SwitchFacts, ...] = ()
+    groups: tuple[GroupFacts, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFacts:
+    """A fabric of which only comments of ours speak; ``switches`` are name and children."""
+
+    fabric: FabricFacts
+    switches: tuple[tuple[str, str], ...]
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleUpFacts:
+    """Nodes that share a scale-up fabric, by a source that is not Slurm's."""
+
+    name: str
+    hosts: tuple[str, ...]
+    racks: tuple[tuple[str, tuple[str, ...]], ...]
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Remark:
+    """What the reader of an imported inventory should know."""
+
+    kind: str
+    """mistake (of an author), disagreement (of sources), lost, or unsaid (by any source)."""
+    problem: Problem
+
+    def __str__(self) -> str:
+        """Return it as a message."""
+        return str(self.problem)
+
+
+@dataclass(slots=True)
+class Room:
+    """All facts of all sources."""
+
+    settings: dict[str, Said] = field(default_factory=dict)
+    """Parameters of slurm.conf and of a running Slurm, keys in small letters."""
+    nodes: list[NodeFacts] = field(default_factory=list)
+    nodesets: dict[str, Keys] = field(default_factory=dict)
+    partitions: list[PartitionFacts] = field(default_factory=list)
+    gres: list[GresFacts] = field(default_factory=list)
+    topologies: list[TopologyFacts] = field(default_factory=list)
+    networks: list[NetworkFacts] = field(default_factory=list)
+    foreign: list[tuple[Said, Said]] = field(default_factory=list)
+    """Names and hosts of nodes that comments of ours call foreign."""
+    scale_ups: list[ScaleUpFacts] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
+
+    def error(self, where: Where, what: str, todo: str = "") -> None:
+        """Keep what makes an import impossible."""
+        self.errors.append(Problem(where, what, todo))
+
+    def mistake(self, where: Where, what: str, todo: str = "") -> None:
+        """Keep a mistake of the author that Slurm would live with."""
+        self.remarks.append(Remark("mistake", Problem(where, what, todo)))
+
+    def disagreement(self, where: Where, what: str, todo: str = "") -> None:
+        """Keep what two sources say differently."""
+        self.remarks.append(Remark("disagreement", Problem(where, what, todo)))
+
+    def lost(self, where: Where, what: str, todo: str = "") -> None:
+        """Keep what an inventory cannot hold."""
+        self.remarks.append(Remark("lost", Problem(where, what, todo)))
+
+    def unsaid(self, where: Where, what: str, todo: str = "") -> None:
+        """Keep what no source says."""
+        self.remarks.append(Remark("unsaid", Problem(where, what, todo)))
+
+    def hosts(self, said: Said) -> tuple[str, ...]:
+        """Return the hosts of a list, none after an error."""
+        try:
+            return tuple(dict.fromkeys(hostlist.expand(said.text)))
+        except ValueError as error:
+            self.error(said.where, str(error))
+            return ()
+
+    def check(self) -> None:
+        """Raise ``ConfigError`` with all errors so far, if there are any."""
+        if self.errors:
+            raise ConfigError(self.errors)
