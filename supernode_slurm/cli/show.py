@@ -79,7 +79,7 @@ def _room(path: Path) -> Rows:
                 len(domain.hosts),
                 domain.spares if isinstance(domain, Supernode) else 0,
                 ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
-                round(link.bandwidth_gbs) if link else None,
+                round(link.bandwidth_gbs) if link and link.bandwidth_gbs else None,
                 ", ".join(p.name for p in inventory.partitions if domain.name in p.members),
                 hostlist.fold(domain.hosts),
             )

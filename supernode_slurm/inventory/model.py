@@ -73,7 +73,8 @@ class Interconnect:
     """The scale-up fabric of a supernode."""
 
     kind: str
-    bandwidth_gbs: float
+    bandwidth_gbs: float | None
+    """None where nobody has said."""
     latency_ns: float
     dims: tuple[int, ...] = ()
     """Nodes along x, y and z of a torus, empty where nobody has said."""

@@ -145,7 +145,8 @@ class InterconnectSection(Placed):
     """The scale-up fabric: bandwidth per device in one direction."""
 
     kind: Annotated[str, OneOf(INTERCONNECTS)]
-    bandwidth: Bandwidth
+    bandwidth: Bandwidth | None = None
+    """None where nobody has said: then no job of several nodes can be planned."""
     latency: Latency = 1000.0
     dims: list[Count] = field(default_factory=list)
     """Nodes along x, y and z of a torus; the hosts are in x-fastest order."""

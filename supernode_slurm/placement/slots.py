@@ -207,7 +207,10 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
     domain = holder.domain
     if isinstance(domain, Supernode):
         domain_nodes = over.together if over else count
-        scale_up, latency = domain.interconnect.bandwidth_gbs, domain.interconnect.latency_ns
+        speed, latency = domain.interconnect.bandwidth_gbs, domain.interconnect.latency_ns
+        if speed is None:
+            raise PlanError(f"nobody has said how fast '{domain.name}' is: add its bandwidth")
+        scale_up = speed
     elif accelerator.scale_up_gbs is None:
         raise PlanError(
             f"nobody has said how fast {accelerator.id} cards of one node reach each other: "

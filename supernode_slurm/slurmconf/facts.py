@@ -9,16 +9,18 @@ import re
 from dataclasses import dataclass
 
 from .. import hostlist
-from ..inventory import Fabric, Interconnect, Pool, Supernode, Switch
+from ..catalogue import UnknownName, find_accelerator
+from ..inventory import Devices, Fabric, Foreign, Interconnect, Pool, Supernode, Switch
 
 _DOMAIN = re.compile(r"# (supernode|pool) (\S+): (.*)\Z")
 _FABRIC = re.compile(
     r"# fabric (\S+): (\S+)(?:, (\d+) rails of ([0-9.]+) GB/s)?, oversubscription ([0-9.]+)\Z"
 )
 _SWITCH = re.compile(r"# switch (\S+): (\S+)\Z")
-_LINK = re.compile(r"(\S+) of ([0-9.e+]+) GB/s, ([0-9.e+]+) ns\Z")
+_LINK = re.compile(r"(\S+?)(?: of ([0-9.e+]+) GB/s)?, ([0-9.e+]+) ns\Z")
 _SPARES = re.compile(r"(\d+) of (\d+) nodes spare\Z")
-_CARDS = re.compile(r"(\d+) ([A-Za-z0-9._-]+) per node\Z")
+_CARDS = re.compile(r"\d+ ([A-Za-z0-9._-]+)(?: as ([A-Za-z0-9._-]+))? per node\Z")
+_FOREIGN = re.compile(r"# foreign (\S+): (\S+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,8 @@ class DomainFacts:
     interconnect: Interconnect | None
     """None for a pool."""
     spares: int
-    cards: tuple[str, ...]
-    """Accelerators of the nodes on the lines below, in order."""
+    types: tuple[tuple[str, str], ...]
+    """GRES types that do not name their accelerator, and the accelerator of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,12 @@ class FabricFacts:
 
 def domain_comment(domain: Supernode | Pool) -> str:
     """Return the comment over the node lines of a supernode or pool."""
-    cards = dict.fromkeys(
-        f"{item.count} {item.accelerator} per node"
-        for nodes in domain.nodes
-        for item in nodes.devices
-    )
+    cards = dict.fromkeys(_card(item) for nodes in domain.nodes for item in nodes.devices)
     if isinstance(domain, Pool):
         return f"# pool {domain.name}: {'; '.join(cards) or 'no cards'}"
     link = domain.interconnect
-    parts = [f"{link.kind} of {link.bandwidth_gbs:g} GB/s, {link.latency_ns:g} ns"]
+    speed = "" if link.bandwidth_gbs is None else f" of {link.bandwidth_gbs:g} GB/s"
+    parts = [f"{link.kind}{speed}, {link.latency_ns:g} ns"]
     if domain.spares:
         parts.append(f"{domain.spares} of {len(domain.hosts)} nodes spare")
     return f"# supernode {domain.name}: {'; '.join([*parts, *cards])}"
@@ -65,17 +64,29 @@ def read_domain_comment(line: str) -> DomainFacts | None:
     found = _DOMAIN.match(line)
     if found is None:
         return None
-    link, spares, cards = None, 0, []
+    link, spares, types = None, 0, []
     for part in found[3].split("; "):
         if kind := _LINK.match(part):
-            link = Interconnect(kind[1], float(kind[2]), float(kind[3]))
+            speed = float(kind[2]) if kind[2] else None
+            link = Interconnect(kind[1], speed, float(kind[3]))
         elif count := _SPARES.match(part):
             spares = int(count[1])
-        elif card := _CARDS.match(part):
-            cards.append(card[2])
+        elif (card := _CARDS.match(part)) and card[2]:
+            types.append((card[2], card[1]))
     if (found[1] == "supernode") != (link is not None):
         return None
-    return DomainFacts(found[2], link, spares, tuple(cards))
+    return DomainFacts(found[2], link, spares, tuple(types))
+
+
+def foreign_comment(foreign: Foreign) -> str:
+    """Return the comment for nodes that stand in lines of the site's own."""
+    return f"# foreign {foreign.name}: {hostlist.fold(foreign.hosts, sort=False)}"
+
+
+def read_foreign_comment(line: str) -> tuple[str, str] | None:
+    """Return the name and the folded hosts if a line is such a comment."""
+    found = _FOREIGN.match(line)
+    return (found[1], found[2]) if found else None
 
 
 def fabric_comment(fabric: Fabric) -> str:
@@ -109,3 +120,17 @@ def read_switch_comment(line: str) -> tuple[str, str] | None:
     """Return the name and what hangs below if a line is such a comment."""
     found = _SWITCH.match(line)
     return (found[1], found[2]) if found else None
+
+
+def _card(devices: Devices) -> str:
+    """Return the cards of a node, with their GRES type where it does not name them."""
+    usual = _names(devices.type, devices.accelerator)
+    kind = devices.accelerator if usual else f"{devices.accelerator} as {devices.type}"
+    return f"{devices.count} {kind} per node"
+
+
+def _names(kind: str, accelerator: str) -> bool:
+    try:
+        return find_accelerator(kind).id == accelerator
+    except UnknownName:
+        return False
