@@ -1,5 +1,6 @@
 """What the machine room holds: the file's schema, its loader, the expanded model."""
 
+from .cards import GresDevice, gres_devices
 from .lint import Finding, lint
 from .load import load, loads
 from .model import (
@@ -23,6 +24,7 @@ __all__ = [
     "Fabric",
     "Finding",
     "Foreign",
+    "GresDevice",
     "Interconnect",
     "Inventory",
     "NodeClass",
@@ -33,6 +35,7 @@ __all__ = [
     "SlurmSettings",
     "Supernode",
     "Switch",
+    "gres_devices",
     "lint",
     "load",
     "loads",

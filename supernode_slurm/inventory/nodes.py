@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from .. import hostlist
-from ..catalogue import UnknownName, find_accelerator, platform
+from ..catalogue import UnknownName, find_accelerator
 from ..errors import ConfigError, Problem, Where
 from . import schema
+from .cardcheck import check_devices, check_node
+from .cards import expand_files
 from .model import Devices, NodeClass
 from .yamltree import place_of
 
@@ -31,9 +33,11 @@ class NodeResolver:
             self.problem(raw.at["hosts"], "'{n}' needs a class of supernodes, like name: sn[1-8]")
         elif classes > 1 and "{n}" not in text:
             self.problem(raw.at["hosts"], "equal supernodes would share hosts", "write {n}")
-        found = (self._devices(raw, name, item) for name, item in raw.devices.items())
+        problems = len(self.problems)
+        found = [self._devices(raw, name, item) for name, item in raw.devices.items()]
         devices = tuple(item for item in found if item is not None)
-        self._compatible(raw, devices)
+        if len(self.problems) == problems:
+            self.problems.extend(check_node(raw.at.get("devices", raw.at[""]), devices))
         hosts = tuple(hostlist.expand(text.replace("{n}", number or "0")))
         self._room_left -= len(hosts)
         if self._room_left < 0:
@@ -63,13 +67,13 @@ class NodeResolver:
         usual = self._types.get(accelerator.id, accelerator.id)
         if isinstance(item, int):
             return Devices(accelerator.id, item, raw.gres, raw.type or usual)
-        self._check(item, raw)
+        self.problems.extend(check_devices(item, raw))
         return Devices(
             accelerator=accelerator.id,
             count=item.count,
             gres=item.gres or raw.gres,
             type=item.type or raw.type or usual,
-            files=_paths(item.files),
+            files=expand_files(item.files) if item.files else (),
             missing=tuple(sorted(set(item.missing))),
             cores=tuple(item.cores),
             links=tuple(item.links),
@@ -77,63 +81,12 @@ class NodeResolver:
             mig=tuple((profile, tuple(ids)) for profile, ids in item.mig.items()),
         )
 
-    def _check(self, item: schema.DeviceSection, raw: schema.NodesSection) -> None:
-        """Report what one node's gres.conf cannot say of the cards."""
-        count, at = item.count, item.at
-        if item.files and len(_paths(item.files)) != count:
-            self.problem(at["files"], f"files do not name {count} devices", "name each once")
-        if item.files and item.missing:
-            self.problem(at["missing"], "files and missing say the same", "leave one out")
-        if item.cores and count % len(item.cores):
-            what = f"{count} cards are no equal shares for {len(item.cores)} ranges of cores"
-            self.problem(at["cores"], what, "repeat a range for a card of its own")
-        last = raw.sockets * raw.cores - 1
-        for text in item.cores:
-            if max(map(int, text.replace("-", ",").split(","))) > last:
-                what = f"cores {text} of a node with cores 0-{last}"
-                todo = "count physical cores as slurmd does, without hyper-threads"
-                self.problem(at["cores"], what, todo)
-        if item.links and (
-            len(item.links) != count or any(len(text.split(",")) < count for text in item.links)
-        ):
-            what = f"links are {count} lists of {count} numbers, one list for each card"
-            self.problem(at["links"], what, "give -1 for the card itself")
-        if item.mig and item.shards:
-            self.problem(at["mig"], "a card is split by MIG or into shards", "leave one out")
-
-    def _compatible(self, raw: schema.NodesSection, devices: tuple[Devices, ...]) -> None:
-        """Report cards that one node's gres.conf cannot tell apart, or not hold together."""
-        place = raw.at.get("devices", raw.at[""])
-        kinds = Counter((item.gres, item.type) for item in devices)
-        if len(kinds) < len(devices):
-            what = "two entries are of the same GRES type"
-            self.problem(place, what, "name each kind of card once, without 'type'")
-        if sum(bool(item.shards) for item in devices) not in (0, len(devices)):
-            what = "shards for some of the cards: Slurm spreads them over all cards of a node"
-            self.problem(place, what, "give every kind its shards, or none")
-        by_name: dict[str, set[str]] = {}
-        for item in devices:
-            vendor = platform(find_accelerator(item.accelerator).vendor)
-            by_name.setdefault(item.gres, set()).add(vendor.slurm_env_flag)
-        if len(by_name.get("gpu", ())) > 1:
-            self.problem(
-                place,
-                "cards of two vendors in one node: slurmd takes one vendor's environment only",
-                "give one of them another GRES name: ascend910c: {count: 8, gres: npu}",
-            )
-
 
 def as_list(
     nodes: schema.NodesSection | list[schema.NodesSection],
 ) -> list[schema.NodesSection]:
     """Return the sections of nodes, of which a file may give one or several."""
     return nodes if isinstance(nodes, list) else [nodes]
-
-
-def _paths(text: str | None) -> tuple[str, ...]:
-    """Return the files of ``/dev/nvidia[0-7]``."""
-    folder, slash, names = (text or "").rpartition("/")
-    return tuple(f"{folder}{slash}{name}" for name in hostlist.expand(names)) if names else ()
 
 
 def _gres_types(raw: schema.InventoryFile) -> dict[str, str]:

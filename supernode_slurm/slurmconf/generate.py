@@ -49,7 +49,7 @@ def generate(inventory: Inventory, release: Release) -> Generated:
         todo = "slurmctld refuses a configuration without one; add it under 'partitions'"
         raise ConfigError.one(inventory.source, "no partitions", todo)
     layout = choose(inventory, release)
-    gres, notes = gres_conf(inventory, release)
+    gres, notes = gres_conf(inventory)
     head = (
         f"{MARK} for cluster {inventory.cluster} and Slurm {release.name}.\n"
         "# Do not edit: change the inventory and generate again.\n"

@@ -1,36 +1,90 @@
-"""gres.conf: which device file is which card, one line per kind and class of nodes.
+"""gres.conf: which device file is which card, in as few lines as say it.
 
-Explicit ``File=`` lines, never AutoDetect beside them: Slurm detects only NVIDIA, AMD,
-Intel and AWS cards, and both together give duplicate records.
+Explicit files, never AutoDetect beside them: Slurm detects only NVIDIA, AMD, Intel and
+AWS cards, both together give duplicate records, and on cloud nodes slurmctld dies of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from .. import hostlist
-from ..catalogue import find_accelerator, platform
-from ..inventory import Inventory, NodeClass
-from .release import Release
+from ..catalogue import Platform, find_accelerator, platform
+from ..inventory import GresDevice, Inventory, NodeClass, gres_devices
 
 
-def gres_conf(inventory: Inventory, release: Release) -> tuple[str, list[str]]:
-    """Return the lines of gres.conf, and notes."""
-    lines = [line for nodes in inventory.node_classes for line in _node_lines(nodes)]
-    return "".join(f"{line}\n" for line in lines), []
+def gres_conf(inventory: Inventory) -> tuple[str, list[str]]:
+    """Return the text of gres.conf, and what the admin should know about it."""
+    torn = cloud_vendors(inventory)
+    text = "".join(
+        f"NodeName={hostlist.fold(nodes.hosts)} {line}\n"
+        for nodes in inventory.node_classes
+        for line in _lines(nodes, with_flags=not (nodes.cloud and torn))
+    )
+    return text, list(_notes(inventory, torn))
 
 
-def _node_lines(nodes: NodeClass) -> Iterator[str]:
-    hosts = hostlist.fold(nodes.hosts)
-    first: dict[str, int] = {}
-    for devices in nodes.devices:
-        vendor = platform(find_accelerator(devices.accelerator).vendor)
-        start = first.get(vendor.vendor, 0)
-        first[vendor.vendor] = start + devices.count
-        fields = [f"NodeName={hosts}", f"Name={devices.gres}", f"Type={devices.type}"]
-        files = [vendor.files(start + index)[0] for index in range(devices.count)]
-        fields.append(f"File={hostlist.fold(files)}")
-        # Only the gpu plugin sets a variable, and by default those of all vendors at once.
-        if devices.gres == "gpu":
-            fields.append(f"Flags={vendor.slurm_env_flag}")
-        yield " ".join(fields)
+def cloud_vendors(inventory: Inventory) -> tuple[str, ...]:
+    """Return the vendors of cloud nodes whose environment flags differ, none if they agree.
+
+    slurmctld reads the lines of all cloud nodes as if they were one node's, and dies of
+    two kinds of flags (seen on 22.05 and 24.11); of other nodes it reads none.
+    """
+    vendors = {
+        vendor.vendor: vendor.slurm_env_flag
+        for nodes in inventory.node_classes
+        for device in nodes.devices
+        for vendor in [vendor_of(device.accelerator)]
+        if nodes.cloud and device.gres == "gpu"
+    }
+    return tuple(sorted(vendors)) if len(set(vendors.values())) > 1 else ()
+
+
+def vendor_of(accelerator: str) -> Platform:
+    """Return the platform of an accelerator."""
+    return platform(find_accelerator(accelerator).vendor)
+
+
+def _lines(nodes: NodeClass, with_flags: bool) -> Iterator[str]:
+    """Yield the lines of a class of nodes, without its hosts."""
+    devices = gres_devices(nodes.devices)
+    for (head, tail), group in groupby(devices, lambda device: _ends(device, with_flags)):
+        cards = tuple(group)
+        if len(cards[0].files) > 1:
+            files = [f"MultipleFiles={','.join(card.files)}" for card in cards]
+        else:
+            files = [f"File={_files(cards)}"]
+        yield from (" ".join([head, item, *tail]) for item in files)
+    sharing = (device for device in devices if device.shards)
+    for (_, shards), group in groupby(sharing, lambda device: (device.type, device.shards)):
+        cards = tuple(group)
+        yield f"Name=shard Count={shards * len(cards)} File={_files(cards)}"
+
+
+def _ends(device: GresDevice, with_flags: bool) -> tuple[str, tuple[str, ...]]:
+    """Return what stands before and after the files; equal for devices that share a line."""
+    fields = [f"Cores={device.cores}"] if device.cores else []
+    if device.links:
+        fields.append(f"Links={device.links}")
+    # Only the gpu plugin sets a variable, and by default those of all vendors at once.
+    if with_flags and device.gres == "gpu":
+        fields.append(f"Flags={vendor_of(device.accelerator).slurm_env_flag}")
+    return f"Name={device.gres} Type={device.type}", tuple(fields)
+
+
+def _files(devices: tuple[GresDevice, ...]) -> str:
+    return hostlist.fold((device.files[0] for device in devices), sort=False)
+
+
+def _notes(inventory: Inventory, torn: tuple[str, ...]) -> Iterator[str]:
+    if torn:
+        yield (
+            f"cloud nodes with cards of {' and '.join(torn)}: slurmctld takes one vendor's Flags="
+            " for all of them, so none are written and Slurm sets the variables of all vendors"
+        )
+    if any(device.mig for nodes in inventory.node_classes for device in nodes.devices):
+        yield (
+            "MIG instances are told apart by device files alone: cgroup.conf needs"
+            " ConstrainDevices=yes, and the instances must exist before slurmd starts"
+        )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from .. import hostlist
-from ..inventory import Inventory, NodeClass, Pool, Supernode
+from ..inventory import Inventory, NodeClass, Pool, Supernode, gres_devices
+from .billing import billing_weights
 from .facts import domain_comment
 
 
@@ -24,7 +26,10 @@ def nodes_conf(inventory: Inventory, topology: Mapping[str, str]) -> str:
 
 
 def partitions_conf(inventory: Inventory, topology: Mapping[str, str]) -> str:
-    """Return one PartitionName line per partition, bound to its topology if it has one."""
+    """Return one PartitionName line per partition, bound to its topology if it has one.
+
+    Raises ``ConfigError`` where billing is wanted and a card's rate is unknown.
+    """
     lines = []
     for partition in inventory.partitions:
         fields = [f"PartitionName={partition.name}", f"Nodes={hostlist.fold(partition.hosts)}"]
@@ -33,17 +38,34 @@ def partitions_conf(inventory: Inventory, topology: Mapping[str, str]) -> str:
         fields.append(f"Default={'YES' if partition.default else 'NO'}")
         if partition.name in topology:
             fields.append(f"Topology={topology[partition.name]}")
-        lines.append(" ".join([*fields, "State=UP"]))
+        options = {"State": "UP"} | dict(partition.options)
+        if "TRESBillingWeights" not in options and (
+            weights := billing_weights(inventory, partition)
+        ):
+            options["TRESBillingWeights"] = weights
+        lines.append(" ".join([*fields, *_options(options)]))
     return "".join(f"{line}\n" for line in lines)
 
 
 def gres_types(inventory: Inventory) -> list[str]:
     """Return the GRES names in use, sorted."""
-    return sorted({item.gres for nodes in inventory.node_classes for item in nodes.devices})
+    return sorted({name for nodes in inventory.node_classes for name, _ in _counts(nodes)})
+
+
+def accounting_line(inventory: Inventory) -> str | None:
+    """Return the line that tracks every kind of card; None without slurmdbd.
+
+    slurmctld dies of it where no slurmdbd runs ("slurmdbd is required to run with TRES").
+    """
+    kinds = {kind for nodes in inventory.node_classes for kind in _counts(nodes)}
+    if not inventory.slurm.slurmdbd or not kinds:
+        return None
+    names = {f"gres/{name}" for name, _ in kinds}
+    typed = {f"gres/{name}:{kind}" for name, kind in kinds if kind}
+    return f"AccountingStorageTRES={','.join(sorted(names | typed))}"
 
 
 def _node_line(domain: Supernode | Pool, nodes: NodeClass, place: str) -> str:
-    types = [devices.type for devices in nodes.devices]
     fields = [
         f"NodeName={hostlist.fold(nodes.hosts)}",
         f"Sockets={nodes.sockets}",
@@ -51,10 +73,29 @@ def _node_line(domain: Supernode | Pool, nodes: NodeClass, place: str) -> str:
         f"ThreadsPerCore={nodes.threads}",
         f"RealMemory={nodes.memory_mib}",
     ]
-    if nodes.devices:
-        gres = ",".join(f"{item.gres}:{item.type}:{item.count}" for item in nodes.devices)
-        fields.append(f"Gres={gres}")
-    fields.append(f"Feature={','.join(dict.fromkeys([domain.name, *types]))}")
+    gres = [
+        ":".join([name, kind, str(count)] if kind else [name, str(count)])
+        for (name, kind), count in _counts(nodes).items()
+    ]
+    if gres:
+        fields.append(f"Gres={','.join(gres)}")
+    features = [domain.name, *(devices.type for devices in nodes.devices), *nodes.features]
+    fields.append(f"Feature={','.join(dict.fromkeys(features))}")
     if nodes.cloud and place:
         fields.append(f"Topology={place}")
-    return " ".join([*fields, f"State={'CLOUD' if nodes.cloud else 'UNKNOWN'}"])
+    state = {"State": "CLOUD" if nodes.cloud else "UNKNOWN"}
+    return " ".join([*fields, *_options(state | dict(nodes.options))])
+
+
+def _counts(nodes: NodeClass) -> Counter[tuple[str, str]]:
+    """Return how many of each GRES name and type a node has; shards have no type."""
+    devices = gres_devices(nodes.devices)
+    counts = Counter((device.gres, device.type) for device in devices)
+    shards = sum(device.shards for device in devices)
+    return counts + Counter({("shard", ""): shards})
+
+
+def _options(options: Mapping[str, str]) -> Iterator[str]:
+    """Yield each option as Slurm reads it: a value that holds a space stands in quotes."""
+    for key, value in options.items():
+        yield f'{key}="{value}"' if " " in value else f"{key}={value}"

@@ -18,7 +18,8 @@ _INCLUDE = re.compile(r"^\s*Include\s+(\S+)", re.IGNORECASE | re.MULTILINE)
 _PLUGIN = re.compile(r"^\s*TopologyPlugin\s*=\s*topology/(\w+)", re.IGNORECASE | re.MULTILINE)
 _NODE = re.compile(r"^\s*NodeName=(\S+)", re.IGNORECASE)
 _STATE = re.compile(r"\sState=\S+", re.IGNORECASE)
-_DEVICE = re.compile(r"(?<=File=)/dev/(\S+)", re.IGNORECASE)
+_FILES = re.compile(r"\b(?:Multiple)?Files?=/dev/\S+", re.IGNORECASE)
+_DEVICE = re.compile(r"/dev/((?:[^\s,\[]|\[[^\]]*\])+)")
 _ENV_FLAGS = re.compile(r" Flags=\w+_gpu_env\b")
 _FILE_PLUGINS = frozenset({"tree", "block", "3d_torus", "torus3d", "ring"})
 
@@ -173,7 +174,9 @@ def live_files(files: Mapping[str, str], layout: Layout) -> dict[str, str]:
 
     changed = _each_node_line(files, place)
     if _GRES in files:
-        changed[_GRES] = _DEVICE.sub(rf"{layout.devices}/\1", files[_GRES])
+        changed[_GRES] = _FILES.sub(
+            lambda found: found[0].replace("/dev/", f"{layout.devices}/"), files[_GRES]
+        )
     return changed
 
 
@@ -186,7 +189,8 @@ def node_names(files: Mapping[str, str]) -> tuple[str, ...]:
 def device_names(files: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names under /dev that gres.conf wants, each once."""
     names: dict[str, None] = {}
-    for item in _DEVICE.findall(files.get(_GRES, "")):
+    lists = " ".join(_FILES.findall(files.get(_GRES, "")))
+    for item in _DEVICE.findall(lists):
         folder, slash, folded = item.rpartition("/")
         names.update(dict.fromkeys(folder + slash + name for name in hostlist.expand(folded)))
     return tuple(names)
