@@ -32,7 +32,7 @@ def write_atomically(texts: Mapping[Path, str], mode: int = 0o644) -> None:
     """Write files so that a reader of each sees all of the old text or all of the new one.
 
     All texts are on the disk before the first file changes. A file that exists keeps its
-    mode, owner and group.
+    mode, owner and group; a new script may be executed.
     """
     staged: dict[str, Path] = {}
     try:
@@ -58,7 +58,7 @@ def _stage(path: Path, text: str, mode: int) -> str:
             if os.geteuid() == 0:
                 os.chown(name, path.stat().st_uid, path.stat().st_gid)
         else:
-            os.chmod(name, mode)
+            os.chmod(name, mode | 0o111 if text.startswith("#!") else mode)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

@@ -11,12 +11,15 @@ from ..data import write_atomically
 from ..errors import ConfigError
 from ..inventory import Inventory
 from .gres import gres_conf
-from .nodes import gres_types, nodes_conf, partitions_conf
+from .nodes import accounting_line, gres_types, nodes_conf, partitions_conf
+from .prolog import TASK_PROLOG, task_prolog
 from .release import Release
 from .topology import Layout, choose
 
 MARK = "# Written by 'sn generate'"
 """How each file of ours begins; a file that does not is a person's and is never replaced."""
+SHELL = "#!/bin/sh\n"
+"""What stands before it in a script."""
 
 NODES, PARTITIONS, ROOT = (
     "supernode-nodes.conf",
@@ -50,24 +53,29 @@ def generate(inventory: Inventory, release: Release) -> Generated:
         raise ConfigError.one(inventory.source, "no partitions", todo)
     layout = choose(inventory, release)
     gres, notes = gres_conf(inventory)
+    prolog = task_prolog(inventory) if inventory.slurm.task_prolog else None
+    if inventory.slurm.task_prolog and not prolog:
+        notes.append("slurm.task_prolog: none is needed, Slurm sets every card's variable itself")
     head = (
         f"{MARK} for cluster {inventory.cluster} and Slurm {release.name}.\n"
         "# Do not edit: change the inventory and generate again.\n"
     )
     bodies = {
-        ROOT: _root(inventory, layout, release),
+        ROOT: _root(inventory, layout, release, bool(prolog)),
         NODES: nodes_conf(inventory, layout.nodes),
         PARTITIONS: partitions_conf(inventory, layout.bound),
         "gres.conf": gres,
         layout.file: layout.text,
     }
     files = {name: head + body for name, body in bodies.items()}
+    if prolog:
+        files[TASK_PROLOG] = f"{SHELL}{head}{prolog}"
     if not release.lone_4096 and len(files[layout.file].encode()) % 4096 == 0:
         files[layout.file] += "\n"
     return Generated(release.name, layout.plugin, layout.kinds, files, (*layout.notes, *notes))
 
 
-def _root(inventory: Inventory, layout: Layout, release: Release) -> str:
+def _root(inventory: Inventory, layout: Layout, release: Release, has_prolog: bool) -> str:
     lines = ["# In slurm.conf: Include supernode.conf"]
     if not release.proven:
         lines.append(f"# Slurm {release.name}: from its documentation and source, not tried.")
@@ -75,6 +83,11 @@ def _root(inventory: Inventory, layout: Layout, release: Release) -> str:
     types = gres_types(inventory)
     if types:
         lines.append(f"GresTypes={','.join(types)}")
+    tracked = accounting_line(inventory)
+    if tracked:
+        lines.append(tracked)
+    if has_prolog:
+        lines.append(f"TaskProlog={inventory.slurm.task_prolog}")
     if not release.yaml:
         lines.append(f"TopologyPlugin=topology/{layout.plugin}")
     lines += [f"Include {NODES}", f"Include {PARTITIONS}"]
@@ -95,7 +108,7 @@ def write(generated: Generated, directory: Path) -> list[str]:
         if (directory / name).is_symlink():
             todo = "generate into the directory that it points to"
             raise ConfigError.one(str(directory / name), "is a symbolic link", todo)
-        if text is not None and not text.startswith(MARK):
+        if text is not None and not text.removeprefix(SHELL).startswith(MARK):
             raise ConfigError.one(
                 str(directory / name),
                 "exists and was not written by 'sn generate'",

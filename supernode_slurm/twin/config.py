@@ -13,6 +13,7 @@ from ..errors import ConfigError, Problem, Where
 MAIN = "supernode.conf"
 """The generated file that the twin's slurm.conf includes."""
 _GRES = "gres.conf"
+_TASK_PROLOG = "supernode-task-prolog.sh"
 
 _INCLUDE = re.compile(r"^\s*Include\s+(\S+)", re.IGNORECASE | re.MULTILINE)
 _PLUGIN = re.compile(r"^\s*TopologyPlugin\s*=\s*topology/(\w+)", re.IGNORECASE | re.MULTILINE)
@@ -20,6 +21,9 @@ _NODE = re.compile(r"^\s*NodeName=(\S+)", re.IGNORECASE)
 _STATE = re.compile(r"\sState=\S+", re.IGNORECASE)
 _FILES = re.compile(r"\b(?:Multiple)?Files?=/dev/\S+", re.IGNORECASE)
 _DEVICE = re.compile(r"/dev/((?:[^\s,\[]|\[[^\]]*\])+)")
+# A twin has no slurmdbd, and slurmctld dies of both without one.
+_TRACKING = re.compile(r"^AccountingStorageTRES=.*\n|\sTRESBillingWeights=\S+", re.I | re.MULTILINE)
+_PROLOG = re.compile(r"^TaskProlog=.*\n", re.IGNORECASE | re.MULTILINE)
 _ENV_FLAGS = re.compile(r" Flags=\w+_gpu_env\b")
 _FILE_PLUGINS = frozenset({"tree", "block", "3d_torus", "torus3d", "ring"})
 
@@ -155,7 +159,7 @@ def cloud_files(files: Mapping[str, str]) -> dict[str, str]:
     slurmctld reads the gres.conf of cloud nodes as if all its lines were for one node, and
     dies of two vendors' environment flags; only a slurmd uses them.
     """
-    changed = _each_node_line(files, lambda line, _: _with_state(line, "CLOUD"))
+    changed = _each_node_line(_own(files, ""), lambda line, _: _with_state(line, "CLOUD"))
     if _GRES in files:
         changed[_GRES] = _ENV_FLAGS.sub("", files[_GRES])
     return changed
@@ -172,7 +176,8 @@ def live_files(files: Mapping[str, str], layout: Layout) -> dict[str, str]:
         here = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports}"
         return f"{_with_state(line, 'UNKNOWN')} {here}"
 
-    changed = _each_node_line(files, place)
+    prolog = f"TaskProlog={layout.directory / _TASK_PROLOG}\n" if _TASK_PROLOG in files else ""
+    changed = _each_node_line(_own(files, prolog), place)
     if _GRES in files:
         changed[_GRES] = _FILES.sub(
             lambda found: found[0].replace("/dev/", f"{layout.devices}/"), files[_GRES]
@@ -194,6 +199,12 @@ def device_names(files: Mapping[str, str]) -> tuple[str, ...]:
         folder, slash, folded = item.rpartition("/")
         names.update(dict.fromkeys(folder + slash + name for name in hostlist.expand(folded)))
     return tuple(names)
+
+
+def _own(files: Mapping[str, str], prolog: str) -> dict[str, str]:
+    """Return the files without what needs slurmdbd, and with no task prolog but the twin's."""
+    without = {name: _TRACKING.sub("", text) for name, text in files.items()}
+    return {name: _PROLOG.sub(prolog, text) for name, text in without.items()}
 
 
 def _has_topology(files: Mapping[str, str]) -> bool:

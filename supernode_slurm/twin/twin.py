@@ -154,6 +154,8 @@ class Twin:
         changed["cgroup.conf"] = config.cgroup_conf(self.release)
         for name, text in changed.items():
             (self.directory / name).write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                (self.directory / name).chmod(0o755)
 
 
 def _daemon_environment(own: Mapping[str, str]) -> dict[str, str]:
