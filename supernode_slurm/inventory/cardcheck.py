@@ -46,8 +46,10 @@ def check_node(place: Where, devices: Sequence[Devices]) -> Iterator[Problem]:
     if any(times > 1 for times in kinds.values()):
         what = "two entries are of the same GRES type"
         yield Problem(place, what, "name each kind of card once, without 'type'")
-    pairs = zip(devices, vendors, strict=True)
-    if len({vendor.slurm_env_flag for item, vendor in pairs if item.gres == "gpu"}) > 1:
+    makers: dict[str, set[str]] = {}
+    for item, vendor in zip(devices, vendors, strict=True):
+        makers.setdefault(item.gres, set()).add(vendor.vendor)
+    if any(len(names) > 1 for names in makers.values()):
         yield Problem(
             place,
             "cards of two vendors in one node: slurmd takes one vendor's environment only",

@@ -77,9 +77,21 @@ def gres_devices(devices: Sequence[Devices]) -> tuple[GresDevice, ...]:
 def mig_type(kind: str, profile: str) -> str:
     """Return the GRES type of a MIG instance, like ``h100_1g.10gb``.
 
-    Slurm 22.05 reads a bare ``gpu:1g.10gb`` as a number, and no release a ``+``.
+    Slurm 22.05 reads a bare ``gpu:1g.10gb`` as a number; the ``+`` of ``1g.10gb+me``
+    becomes a dot, as GRES types of an inventory have plain letters.
     """
     return f"{kind}_{profile.replace('+', '.').replace('-', '.')}"
+
+
+def mig_instance(files: Sequence[str]) -> int | None:
+    """Return the id of the GPU instance with these files, None if they are of none."""
+    caps = [file for file in files if file.startswith("/dev/nvidia-caps/nvidia-cap")]
+    card = hostlist.digit_tail(files[0]) if files else ""
+    if not caps or not card:
+        return None
+    offset = int(hostlist.digit_tail(caps[0])) - _FIRST_CAP - _CAPS_PER_CARD * int(card)
+    instance, rest = divmod(offset, _CAPS_PER_INSTANCE)
+    return instance if 0 <= instance <= LAST_INSTANCE and not rest else None
 
 
 def _cards(item: Devices, files: tuple[str, ...]) -> Iterator[GresDevice]:

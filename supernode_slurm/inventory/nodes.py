@@ -38,6 +38,9 @@ class NodeResolver:
         devices = tuple(item for item in found if item is not None)
         if len(self.problems) == problems:
             self.problems.extend(check_node(raw.at.get("devices", raw.at[""]), devices))
+        if raw.cloud and "State" in raw.options:
+            what = "cloud nodes with a State of their own: theirs is CLOUD"
+            self.problem(raw.at["options"], what, "leave out one of cloud and State")
         hosts = tuple(hostlist.expand(text.replace("{n}", number or "0")))
         self._room_left -= len(hosts)
         if self._room_left < 0:
