@@ -115,10 +115,13 @@ def test_what_is_no_option_sets_no_value(words: list[str]) -> None:
         values(words)
 
 
-def test_a_release_without_a_table_has_the_newest_one_before_it() -> None:
-    assert table("26.05") is TABLES["24.11"]
-    assert table("23.11") is TABLES["22.05"]
+def test_a_release_that_was_not_asked_has_the_options_of_its_neighbours() -> None:
+    assert table("26.05") is TABLES["26.05"]
+    assert table("26.11") is TABLES["26.05"]
     assert table("21.08") is TABLES["22.05"]
+    assert table("23.11").keys() == TABLES["22.05"].keys() | TABLES["24.11"].keys()
+    assert table("25.11")["requeue"].arity is Arity.OPTIONAL
+    assert table("25.11")["get-user-env"].arity is Arity.OPTIONAL
 
 
 def spec_words(spec: Spec, value: str, form: int) -> list[str]:

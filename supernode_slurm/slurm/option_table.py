@@ -1,8 +1,9 @@
 """sbatch's options by release, as data.
 
-Read off the programs themselves: 22.05.8 and 24.11.5 were asked for each name, with a
-value and without one. Their help is no source: that of 24.11 lists --power, which its
-sbatch refuses.
+Read off the programs themselves: 22.05.8, 24.11.5 and 26.05.5 were asked for each name, with
+a value and without one: names from their help, their man pages, and every word in their
+libslurmfull.so. Their help alone is no source: that of 24.11 lists --power, which its sbatch
+refuses, and that of 26.05 keeps --resources to itself.
 """
 
 from __future__ import annotations
@@ -68,19 +69,19 @@ _LETTERS = {
 }
 _NONE = """
     contiguous help hold ignore-pbs no-requeue overcommit oversubscribe parsable quiet reboot
-    requeue spread-job test-only usage use-min-nodes verbose version wait
+    spread-job test-only usage use-min-nodes verbose version wait
 """
-_OPTIONAL = "exclusive get-user-env nice no-kill propagate"
+_OPTIONAL = "exclusive nice no-kill propagate"
 _REQUIRED = """
     account acctg-freq array batch bb bbf begin chdir cluster cluster-constraint clusters comment
-    constraint container core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline
-    delay-boot dependency distribution error exclude export export-file extra-node-info gid
-    gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input
-    job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
-    mem-per-gpu mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
-    ntasks-per-node ntasks-per-socket open-mode output partition prefer priority profile qos
-    reservation signal sockets-per-node switches tasks-per-node thread-spec threads-per-core time
-    time-min tmp uid wait-all-nodes wckey wrap
+    constraint container context core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task
+    deadline delay-boot dependency distribution error exclude export export-file extra-node-info
+    gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint
+    input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind
+    mem-per-cpu mem-per-gpu mincpus network nodefile nodelist nodes ntasks ntasks-per-core
+    ntasks-per-gpu ntasks-per-node ntasks-per-socket ntasks-per-tres open-mode output partition
+    prefer priority profile qos reservation signal sockets-per-node switches tasks-per-node
+    thread-spec threads-per-core time time-min tmp uid wait-all-nodes wckey wrap
 """
 
 
@@ -94,18 +95,26 @@ def _specs(none: str = "", required: str = "", optional: str = "") -> dict[str, 
 
 
 _COMMON = _specs(_NONE, _REQUIRED, _OPTIONAL)
+_SINCE_24_11 = _specs(
+    none="stepmgr",
+    required="autocomplete container-id extra segment tres-bind tres-per-task",
+    optional="oom-kill-step resv-ports",
+)
+_UNTIL_24_11 = _specs(none="requeue", optional="get-user-env")
 TABLES: dict[str, dict[str, Spec]] = {
-    "22.05": {**_COMMON, **_specs(required="power")},
-    "24.11": {
+    "22.05": {**_COMMON, **_UNTIL_24_11, **_specs(required="power")},
+    "24.11": {**_COMMON, **_UNTIL_24_11, **_SINCE_24_11},
+    "26.05": {
         **_COMMON,
+        **_SINCE_24_11,
         **_specs(
-            none="stepmgr",
-            required="autocomplete container-id extra segment tres-bind tres-per-task",
-            optional="oom-kill-step resv-ports",
+            none="consolidate-segments external get-user-env spread-segments",
+            required="container-type mem-update resources",
+            optional="requeue",
         ),
     },
 }
-"""Long name to option, by release, oldest first."""
+"""Long name to option, by release that was asked, oldest first."""
 
 ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 """Another spelling to the name under which values are returned."""
@@ -114,17 +123,19 @@ ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 _ODD_VARIABLES = {
     "array": "SBATCH_ARRAY_INX",
     "mem": "SBATCH_MEM_PER_NODE",
+    "segment": "SBATCH_SEGMENT_SIZE",
     "switches": "SBATCH_REQ_SWITCH",
     "time": "SBATCH_TIMELIMIT",
     "verbose": "SBATCH_DEBUG",
 }
 _VARIABLES = """
-    account acctg-freq array batch clusters constraint container container-id core-spec
-    cpus-per-gpu delay-boot distribution error exclusive export get-user-env gpu-bind gpu-freq
-    gpus gpus-per-node gpus-per-task gres gres-flags hint ignore-pbs input job-name mem mem-bind
-    mem-per-cpu mem-per-gpu network no-kill no-requeue open-mode output overcommit partition
-    power profile qos requeue reservation signal spread-job switches thread-spec threads-per-core
-    time tres-bind tres-per-task use-min-nodes verbose wait wait-all-nodes wckey
+    account acctg-freq array batch clusters constraint container container-id container-type
+    core-spec cpus-per-gpu delay-boot distribution error exclusive export get-user-env gpu-bind
+    gpu-freq gpus gpus-per-node gpus-per-task gres gres-flags hint ignore-pbs input job-name mem
+    mem-bind mem-per-cpu mem-per-gpu network no-kill no-requeue open-mode output overcommit
+    partition power profile qos requeue reservation segment signal spread-job switches
+    thread-spec threads-per-core time tres-bind tres-per-task use-min-nodes verbose wait
+    wait-all-nodes wckey
 """
 VARIABLES = {
     name: _ODD_VARIABLES.get(name, f"SBATCH_{name.upper().replace('-', '_')}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ..errors import UsageError
 from .option_table import ALIASES, TABLES, VARIABLES, Arity, Spec
 
 HET_SEPARATOR = ":"
-_ANY: Mapping[str, Spec] = {name: spec for known in TABLES.values() for name, spec in known.items()}
-
 _HET_LINES = ("hetjob", "packjob")
 _MARK = "#SBATCH"
 
@@ -120,15 +119,26 @@ def variable(name: str) -> str:
     return VARIABLES[name]
 
 
+@cache
 def table(release: str | None) -> Mapping[str, Spec]:
     """Return the options of a release, those of all releases for None.
 
-    One without a table of its own has those of the newest before it.
+    One between two that were asked has those of both: what it lacks, its own sbatch says.
     """
     if release is None:
-        return _ANY
-    older = [known for known in TABLES if known <= release]
-    return TABLES[max(older, default=min(TABLES))]
+        return _union(*TABLES.values())
+    before = max((known for known in TABLES if known <= release), default=min(TABLES))
+    after = min((known for known in TABLES if known >= release), default=before)
+    return TABLES[before] if before == after else _union(TABLES[before], TABLES[after])
+
+
+def _union(*tables: Mapping[str, Spec]) -> dict[str, Spec]:
+    """Return the options of all tables; where they differ, a value is optional."""
+    found: dict[str, Spec] = {}
+    for name, spec in (pair for known in tables for pair in known.items()):
+        if name not in found or spec.arity is Arity.OPTIONAL:
+            found[name] = spec
+    return found
 
 
 def _is_option(word: str) -> bool:
