@@ -12,7 +12,7 @@ from supernode_slurm.errors import SlurmError
 from supernode_slurm.slurm import Gres, JobId, LiveJob, parse
 
 DATA = Path(__file__).parent / "data" / "slurm"
-RELEASES = ("22.05", "24.11")
+RELEASES = ("22.05", "24.11", "26.05")
 each_release = pytest.mark.parametrize("release", RELEASES)
 
 
