@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import nearest
-from .grammar import read_lines
+from ..slurmconf.grammar import read_lines
 from .room import GresFacts, Room
 
 KEYS = (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .. import hostlist
 from ..errors import ConfigError, Problem, Where
 from ..slurmconf.facts import DomainFacts, FabricFacts
-from .grammar import Said
+from ..slurmconf.grammar import Said
 
 Keys = Mapping[str, Said]
 """Values by key, in small letters."""
@@ -131,6 +131,7 @@ class Room:
     scale_ups: list[ScaleUpFacts] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     errors: list[Problem] = field(default_factory=list)
+    _of_hosts: dict[tuple[str, str, str], tuple[Where, list[str]]] = field(default_factory=dict)
 
     def error(self, where: Where, what: str, todo: str = "") -> None:
         """Keep what makes an import impossible."""
@@ -151,6 +152,23 @@ class Room:
     def unsaid(self, where: Where, what: str, todo: str = "") -> None:
         """Keep what no source says."""
         self.remarks.append(Remark("unsaid", Problem(where, what, todo)))
+
+    def of_hosts(self, kind: str, said: Problem, hosts: Iterable[str]) -> None:
+        """Keep a remark on hosts, once for all of which it is true.
+
+        ``{hosts}`` in the problem's text stands for them.
+        """
+        key = (kind, said.what, said.todo)
+        self._of_hosts.setdefault(key, (said.where, []))[1].extend(hosts)
+
+    def all_remarks(self) -> list[Remark]:
+        """Return all remarks, in the order of the sources."""
+        folded = [
+            Remark(kind, Problem(where, what.replace("{hosts}", hostlist.fold(hosts)), todo))
+            for (kind, what, todo), (where, hosts) in self._of_hosts.items()
+        ]
+        found = dict.fromkeys([*self.remarks, *folded])
+        return sorted(found, key=lambda remark: remark.problem)
 
     def hosts(self, said: Said) -> tuple[str, ...]:
         """Return the hosts of a list, none after an error."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import Where
 from ..slurmconf.facts import DomainFacts, read_domain_comment
 from ..slurmconf.generate import MARK
-from .grammar import Line, Said, read_lines
+from ..slurmconf.grammar import Line, Said, read_lines
 from .room import NodeFacts, PartitionFacts, Room
 
 SETTINGS = frozenset(

@@ -12,7 +12,7 @@ from .. import hostlist
 from ..errors import Where, nearest
 from ..inventory import yamltree
 from ..inventory.yamltree import Node
-from .grammar import read_text
+from ..slurmconf.grammar import read_text
 from .room import Room, ScaleUpFacts, SwitchFacts, TopologyFacts
 
 _BLOCK_KEYS = ("switch", "nodes", "labels", "annotations", "name")

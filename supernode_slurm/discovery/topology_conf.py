@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import Where, nearest
 from ..slurmconf.facts import FabricFacts, read_fabric_comment, read_switch_comment
-from .grammar import Line, Said, read_lines
+from ..slurmconf.grammar import Line, Said, read_lines
 from .room import GroupFacts, NetworkFacts, Room, SwitchFacts, TopologyFacts
 
 _KEYS = {

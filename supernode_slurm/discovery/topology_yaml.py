@@ -15,7 +15,7 @@ from ..errors import Where, nearest
 from ..inventory import yamltree
 from ..inventory.yamltree import Node
 from ..slurmconf.facts import FabricFacts, read_fabric_comment
-from .grammar import read_text
+from ..slurmconf.grammar import read_text
 from .room import GroupFacts, Room, SwitchFacts, TopologyFacts
 
 KINDS = ("tree", "block", "flat", "ring", "torus3d")
