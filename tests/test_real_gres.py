@@ -178,7 +178,7 @@ def wait_for(what: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def seen(twin: Twin, output: Path, asked: list[str], run: str) -> list[str]:
+def seen(twin: Twin, output: Path, asked: str, run: str) -> list[str]:
     """Return what the tasks of a job print of their devices, in the order of their ranks.
 
     ``run`` is the script, in which SHOW stands for a command that prints them.
@@ -188,7 +188,7 @@ def seen(twin: Twin, output: Path, asked: list[str], run: str) -> list[str]:
     )
     client = twin.client()
     script = f"#!/bin/sh\n{run.replace('SHOW', f'sh -c {shlex.quote(show)}')}\n"
-    job = client.submit([*asked, "-o", str(output)], script=script)
+    job = client.submit([*asked.split(), "-o", str(output)], script=script)
     wait_for(lambda: client.job(job).states == {"COMPLETED"})
     return sorted(output.read_text().splitlines())
 
@@ -198,40 +198,40 @@ def seen(twin: Twin, output: Path, asked: list[str], run: str) -> list[str]:
     [
         (
             # Devices of the job itself, beside those of another on n1.
-            ["-w", "n[1-2]", "-N2", "--gres=npu:ascend910c:3"],
+            "-w n[1-2] -N2 --gres=npu:ascend910c:3",
             "srun SHOW",
             ["0 n1 C= R= A=2,3,4", "1 n2 C= R= A=0,1,2"],
         ),
         (
-            ["-w", "n3", "-n2", "--gres=npu:6,gpu:1"],
+            "-w n3 -n2 --gres=npu:6,gpu:1",
             "srun SHOW",
             ["0 n3 C=0 R= A=0,1,2,3,4,5", "1 n3 C=0 R= A=0,1,2,3,4,5"],
         ),
         # A batch script has the devices of its job.
-        (["-w", "n1", "--gres=npu:1"], "SHOW", ["0 n1 C= R= A=2"]),
-        (["-w", "d1", "--gres=gpu:3"], "SHOW", ["0 d1 C= R= A=0,1,2"]),
+        ("-w n1 --gres=npu:1", "SHOW", ["0 n1 C= R= A=2"]),
+        ("-w d1 --gres=gpu:3", "SHOW", ["0 d1 C= R= A=0,1,2"]),
         # Slurm numbers without the gap of the missing card.
         (
-            ["-w", "d1", "-n2", "--gpus-per-task=2"],
+            "-w d1 -n2 --gpus-per-task=2",
             "srun SHOW",
             ["0 d1 C= R= A=0,1", "1 d1 C= R= A=2,3"],
         ),
         (
-            ["-w", "d2", "--gres=gpu:4"],
+            "-w d2 --gres=gpu:4",
             "srun -n1 --gres=gpu:1 SHOW; srun -n1 --gres=gpu:2 SHOW",
             ["0 d2 C= R= A=0", "0 d2 C= R= A=0,1"],
         ),
-        (["-w", "r1", "--gres=gpu:3"], "srun SHOW", ["0 r1 C= R=0,1,2 A="]),
-        (["-w", "s1", "--gres=shard:3"], "srun SHOW", ["0 s1 C=0 R= A="]),
-        (["-w", "m1", "--gres=gpu:h100_1g.10gb:3"], "srun SHOW", ["0 m1 C=0,1,2 R= A="]),
+        ("-w r1 --gres=gpu:3", "srun SHOW", ["0 r1 C= R=0,1,2 A="]),
+        ("-w s1 --gres=shard:3", "srun SHOW", ["0 s1 C=0 R= A="]),
+        ("-w m1 --gres=gpu:h100_1g.10gb:3", "srun SHOW", ["0 m1 C=0,1,2 R= A="]),
         (
-            "-w n3 --gres=npu:2 : -w d2 --gres=gpu:3 : -w n2 --gres=npu:4".split(),
+            "-w n3 --gres=npu:2 : -w d2 --gres=gpu:3 : -w n2 --gres=npu:4",
             "srun --het-group=0,1,2 SHOW",
             ["0 n3 C= R= A=0,1", "1 d2 C= R= A=0,1,2", "2 n2 C= R= A=0,1,2,3"],
         ),
     ],
 )
 def test_a_task_sees_the_devices_that_it_has(
-    live: Twin, tmp_path: Path, asked: list[str], run: str, expected: list[str]
+    live: Twin, tmp_path: Path, asked: str, run: str, expected: list[str]
 ) -> None:
     assert seen(live, tmp_path / "out", asked, run) == expected
