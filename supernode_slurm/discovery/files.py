@@ -1,0 +1,90 @@
+"""Device files, cores and MIG instances as records name them, said the short way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .. import hostlist
+from ..catalogue import find_accelerator, platform
+from ..inventory import Devices
+from ..inventory.cards import DEVICE_LIMIT, device_files, mig_instance
+
+MOST_MISSING = 4
+"""Cards out of order in one node that are said as such; with more, files are named."""
+
+
+def tidy(kinds: Sequence[Devices]) -> tuple[Devices, ...]:
+    """Return the cards of a node without files that are the vendor's usual ones."""
+    usual = [replace(devices, files=()) for devices in kinds]
+    if all(devices.files for devices in kinds):
+        gaps = [_missing(devices) for devices in kinds]
+        for tried in (usual, [replace(u, missing=g) for u, g in zip(usual, gaps, strict=True)]):
+            if device_files(tried) == [devices.files for devices in kinds]:
+                return tuple(tried)
+    return tuple(kinds)
+
+
+def core_shares(cores: list[str], node: tuple[int, int]) -> tuple[tuple[str, ...], str]:
+    """Return the cores near equal shares of the cards, and what is wrong with them.
+
+    ``node`` are sockets and cores of each: slurmd refuses cores that end inside a socket.
+    """
+    if not any(cores):
+        return (), ""
+    if not all(cores):
+        return (), "some cards have none"
+    sockets, size = node
+    for text in dict.fromkeys(cores):
+        wrong = _not_sockets(text, sockets, size)
+        if wrong:
+            return (), wrong
+    number = len(cores)
+    for shares in range(1, number + 1):
+        if number % shares == 0:
+            found = [cores[index * number // shares] for index in range(shares)]
+            if all(cores[i] == found[i * shares // number] for i in range(number)):
+                return tuple(found), ""
+    return tuple(cores), ""
+
+
+def mig_of(
+    listed: list[tuple[str, tuple[str, ...]]],
+) -> tuple[list[str], tuple[tuple[str, tuple[int, ...]], ...]]:
+    """Return the cards and the instances that each has, nothing where they differ.
+
+    ``listed`` are profile and files (that of the card, then of its instance).
+    """
+    cards: dict[str, dict[str, list[int]]] = {}
+    for profile, files in listed:
+        instance = mig_instance(files)
+        if instance is None:
+            return [], ()
+        cards.setdefault(files[0], {}).setdefault(profile, []).append(instance)
+    kinds = {
+        tuple((profile, tuple(ids)) for profile, ids in profiles.items())
+        for profiles in cards.values()
+    }
+    return (list(cards), kinds.pop()) if len(kinds) == 1 else ([], ())
+
+
+def _missing(devices: Devices) -> tuple[int, ...]:
+    """Return the gaps between the usual files that are there, none where they are many."""
+    vendor = platform(find_accelerator(devices.accelerator).vendor)
+    index = {vendor.files(number)[0]: number for number in range(DEVICE_LIMIT)}
+    there = {index[file] for file in devices.files if file in index}
+    gaps = [number for number in range(max(there, default=0)) if number not in there]
+    return tuple(gaps) if len(gaps) <= MOST_MISSING else ()
+
+
+def _not_sockets(text: str, sockets: int, size: int) -> str:
+    try:
+        found = {int(core) for core in hostlist.expand(f"c[{text}]") for core in [core[1:]]}
+    except ValueError:
+        return f"'{text}' are no cores"
+    if max(found) >= sockets * size:
+        return f"{text} of a node with cores 0-{sockets * size - 1}"
+    whole = {core // size for core in found}
+    if len(found) != len(whole) * size:
+        return f"{text} end inside a socket of {size}, which slurmd refuses"
+    return ""
