@@ -284,12 +284,12 @@ BILLED = "{slurmdbd: true, billing: true}"
 
 def test_a_partition_bills_what_its_cards_deliver() -> None:
     one = room("hosts: n1, devices: {h100: 8}", slurm=BILLED)
-    assert billing_weights(one, one.partitions[0]) == "GRES/gpu=7.95"
+    assert billing_weights(one, one.partitions[0]) == "GRES/gpu=794"
     two = room("hosts: n1, devices: {h100: 8}", "hosts: n2, devices: {a100: 8}", slurm=BILLED)
     line = partitions_conf(two, {})
-    assert line.endswith(" TRESBillingWeights=GRES/gpu:a100=2.71,GRES/gpu:h100=7.95\n")
+    assert line.endswith(" TRESBillingWeights=GRES/gpu:a100=271,GRES/gpu:h100=794\n")
     device = room("hosts: n1, devices: {ascend910c: 16}, gres: npu", slurm=BILLED)
-    assert billing_weights(device, device.partitions[0]) == "GRES/npu=2.48"
+    assert billing_weights(device, device.partitions[0]) == "GRES/npu=248"
 
 
 def test_parts_of_a_card_are_billed_as_parts() -> None:
@@ -298,15 +298,15 @@ def test_parts_of_a_card_are_billed_as_parts() -> None:
         slurm=BILLED,
     )
     weights = billing_weights(mig, mig.partitions[0])
-    assert weights == "GRES/gpu:h100_1g.10gb=1.14,GRES/gpu:h100_3g.40gb=3.41"
+    assert weights == "GRES/gpu:h100_1g.10gb=114,GRES/gpu:h100_3g.40gb=340"
     shared = room("hosts: n1, devices: {a100: {count: 2, shards: 4}}", slurm=BILLED)
-    assert billing_weights(shared, shared.partitions[0]) == "GRES/gpu=2.71,GRES/shard=0.678"
+    assert billing_weights(shared, shared.partitions[0]) == "GRES/gpu=271,GRES/shard=68"
 
 
 def test_only_the_nodes_of_a_partition_are_billed() -> None:
     nodes = ("hosts: n1, devices: {h100: 8}", "hosts: n2, devices: {a100: 8}", "hosts: c1")
     part = room(*nodes, slurm=BILLED, partition="{hosts: [n2, c1]}")
-    assert billing_weights(part, part.partitions[0]) == "GRES/gpu=2.71"
+    assert billing_weights(part, part.partitions[0]) == "GRES/gpu=271"
     plain = room(*nodes, slurm=BILLED, partition="{hosts: [c1]}")
     assert "TRESBillingWeights" not in partitions_conf(plain, {})
     off = room(*nodes, slurm="{slurmdbd: true}")

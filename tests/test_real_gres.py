@@ -132,7 +132,7 @@ def test_billing_of_a_site_with_slurmdbd_leaves_its_twin_alone() -> None:
     """slurmctld dies of tracked GRES and of their weights where no slurmdbd runs."""
     given = files("hosts: n1, devices: {h100: 8}", slurm=BILLED)
     assert "AccountingStorageTRES=gres/gpu,gres/gpu:h100\n" in given["supernode.conf"]
-    assert "TRESBillingWeights=GRES/gpu=7.95\n" in given["supernode-partitions.conf"]
+    assert "TRESBillingWeights=GRES/gpu=794\n" in given["supernode-partitions.conf"]
     with Twin(TwinSpec(files=given)) as twin:
         assert twin.messages == ()
         assert counted(twin) == {"n1": {"gpu:h100": 8}}

@@ -1,8 +1,9 @@
 """TRESBillingWeights: what a job is billed for, by what its cards deliver.
 
-The unit is 100 TFLOPS of dense bf16 matrix multiplication as delivered, so an H100 counts
-about 8 and an A100 about 2.7. CPUs and memory count nothing: a job takes the share that
-comes with its cards. Partitions without cards keep Slurm's default, which is CPUs.
+The unit is one TFLOPS of dense bf16 matrix multiplication as delivered: an H100 counts 794
+and an A100 271. Slurm cuts a job's sum to a whole number, so a coarser unit would give
+parts of a card away. CPUs and memory count nothing: a job takes the share that comes with
+its cards. Partitions without cards keep Slurm's default, which is CPUs.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from ..catalogue import find_accelerator
 from ..errors import ConfigError, Problem
 from ..inventory import GresDevice, Inventory, Partition, gres_devices
 
-UNIT_TFLOPS = 100.0
 _SEVENTHS = 7
 
 
 def billing_weights(inventory: Inventory, partition: Partition) -> str:
     """Return the weights of the cards of a partition, empty where none are wanted.
 
-    A partition with one kind of card bills the GRES whatever its type, so that jobs that
-    name no type pay the same. With several kinds Slurm bills an untyped request as one of
-    them, not always the one that the job got (slurm.conf(5), AccountingStorageTRES).
+    A partition with one kind of card bills the GRES whatever its type. With several kinds
+    each type has its weight, and a job that names none is billed for what it got (seen on
+    22.05 with slurmdbd; slurm.conf(5), AccountingStorageTRES, promises less).
     Raises ``ConfigError`` for a card that nobody has given a rate.
     """
     if not inventory.slurm.billing:
@@ -45,7 +45,7 @@ def billing_weights(inventory: Inventory, partition: Partition) -> str:
         f"GRES/{name}:{kind}" if kinds[name] > 1 else f"GRES/{name}": weight
         for (name, kind), weight in weights.items()
     }
-    return ",".join(f"{name}={weight:.3g}" for name, weight in sorted(found.items()))
+    return ",".join(f"{name}={weight:.0f}" for name, weight in sorted(found.items()))
 
 
 def _weight(device: GresDevice, partition: Partition) -> float:
@@ -54,4 +54,4 @@ def _weight(device: GresDevice, partition: Partition) -> float:
         what = f"partition {partition.name} bills {device.accelerator}, whose bf16 rate is unknown"
         todo = "give the partition its own TRESBillingWeights under 'options'"
         raise ConfigError([Problem(partition.where, what, todo)])
-    return rate / UNIT_TFLOPS * (device.slices or _SEVENTHS) / _SEVENTHS
+    return rate * (device.slices or _SEVENTHS) / _SEVENTHS
