@@ -421,6 +421,14 @@ def test_the_prolog_is_ours_and_may_be_executed(tmp_path: Path) -> None:
     assert write(made, tmp_path) == [TASK_PROLOG]
 
 
+def test_the_documents_example_is_one() -> None:
+    text = (Path(__file__).resolve().parents[1] / "docs" / "cards.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    made = generate(loads(example), find_release("24.11"))
+    assert "Gres=gpu:a100:6,gpu:a100_1g.10gb:8,gpu:a100_3g.40gb:2 " in "".join(made.files.values())
+    assert TASK_PROLOG in made.files
+
+
 KINDS = st.sampled_from(["h100", "a100", "mi300x", "ascend910c", "mlu590", "mtt-s5000"])
 
 
