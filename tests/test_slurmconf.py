@@ -45,8 +45,9 @@ def test_files_hold_every_node_once(name: str, release: str) -> None:
     if generated.topology == "tree":
         text = generated.files[file].partition("cluster_default: false")[0]
         assert sorted(listed(text, "Nodes=", "nodes: ")) == sorted([*hosts, *foreign])
-    for text in generated.files.values():
-        assert not any(word.endswith("=") for word in text.split()), "an empty value kills slurmd"
+    for file, text in generated.files.items():
+        if not file.endswith(".sh"):
+            assert not any(w.endswith("=") for w in text.split()), "an empty value kills slurmd"
         assert text.endswith("\n")
         assert max(map(len, text.splitlines())) < 1 << 16
 

@@ -324,7 +324,7 @@ def test_nodes_that_are_not_ours_keep_their_place_and_get_no_line(release: str) 
     generated = generate(loads(FOREIGN), find_release(release))
     file = "topology.yaml" if find_release(release).yaml else "topology.conf"
     assert "c[1-4]" in generated.files[file]
-    assert "c[1-4]" not in generated.files["supernode-nodes.conf"]
+    assert "NodeName=c" not in generated.files["supernode-nodes.conf"]
     assert "c[1-4]" not in generated.files["gres.conf"]
 
 
