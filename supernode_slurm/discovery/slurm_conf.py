@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import Where
-from ..slurmconf.facts import DomainFacts, read_domain_comment
-from ..slurmconf.generate import MARK
+from ..slurmconf.facts import (
+    DomainFacts,
+    read_domain_comment,
+    read_foreign_comment,
+    read_head_comment,
+)
 from ..slurmconf.grammar import Line, Said, read_lines
 from .room import NodeFacts, PartitionFacts, Room
 
@@ -21,6 +25,8 @@ SETTINGS = frozenset(
         "topologyplugin",
     }
 )
+CLUSTER, RELEASE = "# cluster", "# release"
+"""Keys of what the first line of our files says."""
 _OF_ROOM = frozenset({"nodename", "partitionname", "nodeset"})
 _NOT_DEFAULT = frozenset({"nodehostname", "nodeaddr"})
 """Keys that slurm.conf(5) does not take from a NodeName=DEFAULT line."""
@@ -77,8 +83,14 @@ class _Reader:
         if line.where.file != self._domain_file:
             self._domain_file, self._domain = line.where.file, None
         for comment in line.comments:
-            if comment.startswith(MARK):
+            if head := read_head_comment(comment):
                 self._ours.add(line.where.file)
+                place = Where(line.where.file, 1, 1)
+                for key, text in zip((CLUSTER, RELEASE), head, strict=True):
+                    self._room.settings.setdefault(key, Said(text, place))
+            elif foreign := read_foreign_comment(comment):
+                said = [Said(text, Where(line.where.file)) for text in foreign]
+                self._room.foreign.append((said[0], said[1]))
             elif domain := read_domain_comment(comment):
                 self._domain = domain
 

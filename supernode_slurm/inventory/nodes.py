@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from .. import hostlist
 from ..catalogue import UnknownName, find_accelerator
@@ -93,7 +94,7 @@ def as_list(
 
 
 def _gres_types(raw: schema.InventoryFile) -> dict[str, str]:
-    """Return the GRES type of each accelerator: its short name, or its id where two share it."""
+    """Return the GRES type of each accelerator in a file."""
     found: dict[str, str] = {}
     sections = [item.nodes for item in raw.supernodes] + [item.nodes for item in raw.pools]
     for name in (name for nodes in sections for part in as_list(nodes) for name in part.devices):
@@ -102,5 +103,13 @@ def _gres_types(raw: schema.InventoryFile) -> dict[str, str]:
         except UnknownName:
             continue
         found[accelerator.id] = accelerator.gres_type
+    return usual_types(found)
+
+
+def usual_types(found: Mapping[str, str]) -> dict[str, str]:
+    """Return the GRES type of each accelerator: its short name, or its id where two share it.
+
+    ``found`` maps the ids in one inventory to their short names.
+    """
     shared = Counter(found.values())
     return {key: key if shared[short] > 1 else short for key, short in found.items()}

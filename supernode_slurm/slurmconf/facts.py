@@ -12,6 +12,10 @@ from .. import hostlist
 from ..catalogue import UnknownName, find_accelerator
 from ..inventory import Devices, Fabric, Foreign, Interconnect, Pool, Supernode, Switch
 
+MARK = "# Written by 'sn generate'"
+"""How each file of ours begins; a file that does not is a person's and is never replaced."""
+
+_HEAD = re.compile(rf"{MARK} for cluster (\S+) and Slurm ([0-9.]+)\.\Z")
 _DOMAIN = re.compile(r"# (supernode|pool) (\S+): (.*)\Z")
 _FABRIC = re.compile(
     r"# fabric (\S+): (\S+)(?:, (\d+) rails of ([0-9.]+) GB/s)?, oversubscription ([0-9.]+)\Z"
@@ -44,6 +48,17 @@ class FabricFacts:
     rails: int | None
     rail_gbs: float | None
     oversubscription: float
+
+
+def head_comment(cluster: str, release: str) -> str:
+    """Return the first line of each file."""
+    return f"{MARK} for cluster {cluster} and Slurm {release}."
+
+
+def read_head_comment(line: str) -> tuple[str, str] | None:
+    """Return the cluster and the release if a line is such a comment."""
+    found = _HEAD.match(line)
+    return (found[1], found[2]) if found else None
 
 
 def domain_comment(domain: Supernode | Pool) -> str:

@@ -10,16 +10,15 @@ from pathlib import Path
 from ..data import write_atomically
 from ..errors import ConfigError
 from ..inventory import Inventory
+from .facts import MARK, head_comment
 from .gres import gres_conf
 from .nodes import accounting_line, gres_types, nodes_conf, partitions_conf
 from .prolog import TASK_PROLOG, task_prolog
 from .release import Release
 from .topology import Layout, choose
 
-MARK = "# Written by 'sn generate'"
-"""How each file of ours begins; a file that does not is a person's and is never replaced."""
 SHELL = "#!/bin/sh\n"
-"""What stands before it in a script."""
+"""What stands before our first line in a script."""
 
 NODES, PARTITIONS, ROOT = (
     "supernode-nodes.conf",
@@ -57,7 +56,7 @@ def generate(inventory: Inventory, release: Release) -> Generated:
     if inventory.slurm.task_prolog and not prolog:
         notes.append("slurm.task_prolog: none is needed, Slurm sets every card's variable itself")
     head = (
-        f"{MARK} for cluster {inventory.cluster} and Slurm {release.name}.\n"
+        f"{head_comment(inventory.cluster, release.name)}\n"
         "# Do not edit: change the inventory and generate again.\n"
     )
     bodies = {

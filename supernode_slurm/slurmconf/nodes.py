@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from .. import hostlist
 from ..inventory import Inventory, NodeClass, Pool, Supernode, gres_devices
 from .billing import billing_weights
-from .facts import domain_comment
+from .facts import domain_comment, foreign_comment
 
 
 def nodes_conf(inventory: Inventory, topology: Mapping[str, str]) -> str:
@@ -17,7 +17,7 @@ def nodes_conf(inventory: Inventory, topology: Mapping[str, str]) -> str:
     Features are the supernode or pool and the types of its cards, for ``--constraint``.
     ``topology`` holds the ``Topology=`` of the cloud nodes of a supernode.
     """
-    lines = []
+    lines = [foreign_comment(foreign) for foreign in inventory.foreign]
     for domain in inventory.domains:
         lines.append(domain_comment(domain))
         place = topology.get(domain.name, "")
@@ -67,7 +67,8 @@ def accounting_line(inventory: Inventory) -> str | None:
 
 def _node_line(domain: Supernode | Pool, nodes: NodeClass, place: str) -> str:
     fields = [
-        f"NodeName={hostlist.fold(nodes.hosts)}",
+        # In the order written: addresses and ports are listed in the same order.
+        f"NodeName={hostlist.fold(nodes.hosts, sort=False)}",
         f"Sockets={nodes.sockets}",
         f"CoresPerSocket={nodes.cores}",
         f"ThreadsPerCore={nodes.threads}",
