@@ -1,0 +1,43 @@
+"""What the documents show is what the commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"<!-- (sn [^\n]*) -->\n(.*?)<!-- end -->", re.DOTALL)
+BLOCKS = [
+    (path, found[1])
+    for path in sorted((REPOSITORY / "docs").glob("*.md"))
+    for found in BLOCK.finditer(path.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize(("path", "command"), BLOCKS, ids=lambda item: getattr(item, "name", item))
+def test_a_document_shows_what_its_command_prints(
+    path: Path, command: str, request: pytest.FixtureRequest
+) -> None:
+    code = "from supernode_slurm.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *shlex.split(command)[1:]],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=True,
+        cwd=REPOSITORY,
+    )  # fmt: skip
+    lines = [f"    {line}".rstrip() for line in [f"$ {command}", *done.stdout.splitlines()]]
+    printed = "".join(f"{line}\n" for line in lines)
+    text = path.read_text("utf-8")
+    old = next(found[2] for found in BLOCK.finditer(text) if found[1] == command)
+    if request.config.getoption("--update-golden"):
+        path.write_text(text.replace(f"-->\n{old}<!-- end", f"-->\n{printed}<!-- end", 1), "utf-8")
+    else:
+        assert old == printed, f"{path.name}: run pytest --update-golden"
+
+
+def test_there_are_such_blocks() -> None:
+    assert BLOCKS
