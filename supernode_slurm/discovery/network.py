@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from .. import hostlist
 from ..errors import Where, nearest
-from ..slurmconf.facts import FabricFacts
 from .room import Room, SwitchFacts
-
-NODES_SUFFIX = "-nodes"
-"""What ``sn generate`` adds to a leaf's name for a switch of the leaf's own hosts."""
-
-
-@dataclass(slots=True)
-class Fabric:
-    """A fabric in the making: one root for each that Slurm sees."""
-
-    name: str
-    facts: FabricFacts | None
-    switches: dict[str, tuple[str, ...]]
-    """For each switch the switches, members and hosts under it; children first."""
-    where: Where
-    origins: dict[str, Where]
 
 
 def checked_trees(room: Room, known: Iterable[str]) -> list[list[SwitchFacts]]:
@@ -87,23 +70,6 @@ def nearest_hosts(strays: Iterable[str], known: Iterable[str]) -> str:
     if wanted <= by_tail.keys():
         return f"did you mean '{hostlist.fold(by_tail[name] for name in names)}'?"
     return nearest(names[0], known)
-
-
-def member_items(
-    hosts: tuple[str, ...], owner: Mapping[str, str], members: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...]:
-    """Return the hosts of a leaf as members that it holds wholly, and folded hosts."""
-    held = set(hosts)
-    items: dict[str, None] = {}
-    single = []
-    for host in hosts:
-        name = owner.get(host, "")
-        if name and held.issuperset(members[name]):
-            items[name] = None
-        else:
-            single.append(host)
-    folded = (hostlist.fold(single, sort=False),) if single else ()
-    return (*items, *folded)
 
 
 def _check_names(room: Room, switches: tuple[SwitchFacts, ...]) -> None:

@@ -118,6 +118,11 @@ class Remark:
 class Room:
     """All facts of all sources."""
 
+    sources: list[str] = field(default_factory=list)
+    """Files and the like, in the order given."""
+    ours: set[str] = field(default_factory=set)
+    """Those of them that ``sn generate`` wrote."""
+    has_slurm_conf: bool = False
     settings: dict[str, Said] = field(default_factory=dict)
     """Parameters of slurm.conf and of a running Slurm, keys in small letters."""
     nodes: list[NodeFacts] = field(default_factory=list)

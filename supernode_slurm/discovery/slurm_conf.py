@@ -34,6 +34,7 @@ _NOT_DEFAULT = frozenset({"nodehostname", "nodeaddr"})
 
 def read_slurm_conf(path: Path, room: Room) -> None:
     """Add what a slurm.conf and the files that it includes say."""
+    room.has_slurm_conf = True
     add_lines(read_lines(path), room)
 
 
@@ -51,7 +52,7 @@ class _Reader:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._defaults: dict[str, dict[str, Said]] = {"nodename": {}, "partitionname": {}}
-        self._ours: set[str] = set()
+        self._ours = room.ours
         self._domain: DomainFacts | None = None
         self._domain_file = ""
         self._seen: dict[str, Where] = {}

@@ -1,0 +1,50 @@
+"""Lists of ``HOST: DOMAIN``, as clush or pdsh prints what each node answers.
+
+The domain is what the vendor's tool names a scale-up fabric by, such as ``ClusterUUID``
+of nvidia-smi. A node whose fabric is not up, or that has none, says zeros or N/A: these
+are no domain, or all of them would be one.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..errors import Where
+from ..slurmconf.grammar import read_text
+from .room import Room, ScaleUpFacts
+
+_LINE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):\s+([A-Za-z0-9][A-Za-z0-9_./-]*)\s*\Z")
+_NONE = re.compile(r"(?:[0.-]+|n/?a|none|unknown|not.*)\Z", re.IGNORECASE)
+
+
+def is_domains(text: str) -> bool:
+    """Return whether a text is such a list."""
+    lines = [line for line in text.splitlines() if line.strip() and line[0] != "#"]
+    return bool(lines) and all(map(_LINE.match, lines))
+
+
+def read_domains(path: Path, room: Room) -> None:
+    """Add what a list says."""
+    members: dict[str, tuple[list[str], Where]] = {}
+    seen: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        where = Where(str(path), number, 1)
+        found = _LINE.match(line)
+        if found is None:
+            room.error(where, f"expected HOST: DOMAIN, got {line.strip()[:60]!r}")
+            continue
+        host, domain = found[1], found[2]
+        if host in seen and seen[host][0] != domain:
+            what = f"{host} is in {domain} and in {seen[host][0]} (line {seen[host][1]})"
+            room.error(where, what, "ask the node again")
+        elif host not in seen and _NONE.match(domain):
+            room.unsaid(where, f"{host}: '{domain}' names no scale-up fabric", "is it up?")
+        elif host not in seen:
+            members.setdefault(domain, ([], where))[0].append(host)
+        seen[host] = (domain, number)
+    for domain, (hosts, where) in members.items():
+        room.scale_ups.append(ScaleUpFacts(domain, tuple(hosts), (), where))
+    room.check()

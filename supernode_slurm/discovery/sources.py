@@ -1,0 +1,138 @@
+"""Sources: what a path holds, known from its content, and read by the reader for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import ConfigError, Problem, UsageError, Where
+from ..inventory import yamltree
+from ..slurmconf.grammar import Line, parse_lines, read_text
+from . import domains, topograph, topology_yaml
+from .gres_conf import read_gres_conf
+from .room import Room
+from .slurm_conf import read_slurm_conf
+from .topology_conf import read_topology_conf
+
+READERS: dict[str, Callable[[Path, Room], None]] = {
+    "slurm.conf": read_slurm_conf,
+    "gres.conf": read_gres_conf,
+    "topology.conf": read_topology_conf,
+    "topology.yaml": topology_yaml.read_topology_yaml,
+    "topograph": topograph.read_topograph,
+    "domains": domains.read_domains,
+}
+"""Kinds of files, by the word that forces one: ``kind:path``."""
+BESIDE = ("gres.conf", "topology.yaml", "topology.conf")
+"""What slurmctld reads from the directory of slurm.conf."""
+
+_SLURM = frozenset(
+    {
+        *("clustername", "controlmachine", "include", "nodename", "nodeset", "partitionname"),
+        *("slurmctldhost", "slurmuser"),
+    }
+)
+_TOPOLOGY = frozenset({"switchname", "blockname", "blocksizes", "ringname"})
+_YAML_NAME = re.compile(r"\.(?:ya?ml|json)\Z")
+
+
+def read_sources(texts: list[str], room: Room) -> None:
+    """Add what files and directories say; a text is a path or ``kind:path``.
+
+    Raises ``ConfigError`` for a source that is none, or that its own program would refuse.
+    """
+    files: dict[Path, str] = {}
+    for text in texts:
+        kind, path = _split(text)
+        for found, name in _files(kind, path).items():
+            files.setdefault(found.resolve(), name)
+    order = list(READERS)
+    for path, kind in sorted(files.items(), key=lambda item: order.index(item[1])):
+        room.sources.append(str(path))
+        READERS[kind](_shown(path), room)
+
+
+def kind_of(path: Path) -> str:
+    """Return the kind of a file by its content; raises ``ConfigError`` with a reason if none."""
+    text = read_text(path)
+    if _YAML_NAME.search(path.name) or text.lstrip().startswith(("---\n", "- topology:")):
+        return _kind_of_yaml(path, text)
+    if domains.is_domains(text):
+        return "domains"
+    lines = [line for line in parse_lines(text, str(path)) if line.pairs or line.problem]
+    firsts = {line.first for line in lines}
+    if firsts & _TOPOLOGY:
+        return "topology.conf"
+    if any(_is_gres(line) for line in lines):
+        return "gres.conf"
+    if firsts & _SLURM:
+        return "slurm.conf"
+    raise ConfigError([_no_source(path, lines)])
+
+
+def _kind_of_yaml(path: Path, text: str) -> str:
+    tree, _ = yamltree.parse(text, str(path))
+    if topology_yaml.is_topology_yaml(tree):
+        return "topology.yaml"
+    if topograph.is_topograph(tree):
+        return "topograph"
+    what = "is YAML, but no topology.yaml and no model of topograph"
+    if isinstance(tree.value, dict) and "cluster" in tree.value:
+        raise ConfigError.one(
+            tree.where, "is an inventory already", "sn check -i shows what it says"
+        )
+    raise ConfigError.one(tree.where, what, "name the kind if it is: topology.yaml:PATH")
+
+
+def _split(text: str) -> tuple[str, Path]:
+    kind, colon, rest = text.partition(":")
+    if colon and kind in READERS:
+        return kind, Path(rest)
+    if colon and not Path(text).exists() and re.fullmatch(r"[a-z.]+", kind):
+        known = ", ".join(f"{name}:" for name in ("slurm", *READERS))
+        raise UsageError(f"'{text}': no kind of source is '{kind}:'; known: {known}")
+    return "", Path(text)
+
+
+def _files(kind: str, path: Path) -> dict[Path, str]:
+    """Return the files of a source and the kind of each."""
+    if path.is_dir():
+        conf = path / "slurm.conf"
+        if not conf.is_file():
+            raise ConfigError.one(str(path), "holds no slurm.conf", "name its files one by one")
+        return _files("slurm.conf", conf)
+    if not path.exists():
+        raise ConfigError.one(str(path), "no such file or directory")
+    kind = kind or kind_of(path)
+    found = {path: kind}
+    if kind == "slurm.conf":
+        beside = {name: path.parent / name for name in BESIDE}
+        if beside["topology.yaml"].is_file():
+            del beside["topology.conf"]  # which slurmctld does not read then
+        found |= {file: name for name, file in beside.items() if file.is_file()}
+    return found
+
+
+def _shown(path: Path) -> Path:
+    """Return the path as messages show it: short where it lies below the working directory."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _is_gres(line: Line) -> bool:
+    keys = line.keys
+    return line.first in ("name", "autodetect") or (
+        line.first == "nodename" and not keys.keys().isdisjoint({"name", "autodetect"})
+    )
+
+
+def _no_source(path: Path, lines: list[Line]) -> Problem:
+    todo = f"sources are {', '.join(READERS)} and slurm:"
+    if not lines:
+        return Problem(Where(str(path)), "holds nothing to import", todo)
+    first = next((line for line in lines if line.problem), lines[0])
+    if first.problem:
+        return Problem(first.problem.where, f"is no source: {first.problem.what}", todo)
+    what = f"is no source: '{first.pairs[0][0]}' tells of no nodes"
+    return Problem(first.where, what, todo)
