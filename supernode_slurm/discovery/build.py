@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from .. import hostlist
 from ..catalogue import find_accelerator
-from ..errors import Where
+from ..errors import Problem, Where
 from ..inventory import fields
 from ..slurmconf.shapes import compact_shapes
 from .classes import fold_classes
@@ -36,8 +36,9 @@ def build(room: Room, given: Mapping[str, str]) -> dict[str, Tree]:
     """
     hosts = find_hosts(room, Records(room), given)
     if not hosts:
-        where = Where(room.sources[0] if room.sources else "")
-        room.error(where, "no nodes: nothing to import", "name a source that holds NodeName lines")
+        where = room.gres[0].where if room.gres else Where(room.sources[0])
+        what = "no line names a node" if room.gres else "no nodes: nothing to import"
+        room.error(where, what, "name the slurm.conf that has the NodeName lines as well")
         room.check()
     foreign = {host for _, said in room.foreign for host in hostlist.expand(said.text)}
     trees = checked_trees(room, {*hosts, *foreign} if room.nodes else ())
@@ -164,8 +165,9 @@ def _interconnect(room: Room, group: Group, members: list[Host]) -> dict[str, Tr
             remark = f"from the catalogue's {name}, not from here"
             found["bandwidth"] = Leaf(f"{speed:g} GB/s", (), remark)
         else:
-            what = f"how fast the interconnect of {group.name} is: no source says"
-            room.unsaid(group.where, what, "add 'bandwidth' before jobs are planned on it")
+            what = "how fast the interconnect of {hosts} is: no source says"
+            todo = "add 'bandwidth' before jobs are planned on it"
+            room.of_hosts("unsaid", Problem(group.where, what, todo), [group.name])
     if link.latency_ns != DEFAULT_LATENCY_NS:
         found["latency"] = Leaf(f"{link.latency_ns:g} ns", origin)
     if link.dims:

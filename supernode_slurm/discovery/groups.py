@@ -88,6 +88,10 @@ def _of_topologies(room: Room, hosts: Mapping[str, Host], taken: set[str]) -> li
             nodes = _known(room, part, hosts)
             if not nodes or mine.issuperset(nodes):
                 continue  # a placeholder, or a second view of what is known
+            if not mine.isdisjoint(nodes):
+                what = f"'{part.name}' of topology '{topology.name}': left out"
+                room.lost(part.where, what, "some of its nodes are in a supernode already")
+                continue
             twice = [host for host in nodes if host in taken]
             if twice:
                 what = f"{part.name}: {hostlist.fold(twice)} are in another block too"

@@ -133,7 +133,7 @@ class _Partitions:
 
 def _folded(names: Iterable[str]) -> list[str]:
     """Return names folded, each class of them a text of its own."""
-    return _split(hostlist.fold(names, sort=False))
+    return _split(hostlist.fold(names))
 
 
 def _split(text: str) -> list[str]:

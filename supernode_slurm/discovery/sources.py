@@ -49,8 +49,9 @@ def read_sources(texts: list[str], room: Room) -> None:
             files.setdefault(found.resolve(), name)
     order = list(READERS)
     for path, kind in sorted(files.items(), key=lambda item: order.index(item[1])):
-        room.sources.append(str(path))
-        READERS[kind](_shown(path), room)
+        shown = _shown(path)
+        room.sources.append(str(shown))
+        READERS[kind](shown, room)
 
 
 def kind_of(path: Path) -> str:
@@ -62,6 +63,8 @@ def kind_of(path: Path) -> str:
         return "domains"
     lines = [line for line in parse_lines(text, str(path)) if line.pairs or line.problem]
     firsts = {line.first for line in lines}
+    if sum(line.problem is not None for line in lines) * 2 > len(lines):
+        raise ConfigError([_no_source(path, lines)])
     if firsts & _TOPOLOGY:
         return "topology.conf"
     if any(_is_gres(line) for line in lines):

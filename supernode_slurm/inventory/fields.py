@@ -219,6 +219,9 @@ MigProfile = Annotated[
 ]
 Index = Annotated[int, Number(0, 1023)]
 Name = Annotated[str, Text(NAME, "a name of letters, digits, '_', '.', '-'")]
+PartitionName = Annotated[
+    str, Text(NAME, "a name of letters, digits, '_', '.', '-'", frozenset({"DEFAULT"}))
+]
 Word = Annotated[str, Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\- /+:]{0,126}\Z"), "a short text")]
 Count = Annotated[int, Number(1, 1_000_000)]
 Cores = Annotated[int, Number(1, 65_533)]

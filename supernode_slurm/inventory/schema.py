@@ -33,6 +33,7 @@ from .fields import (
     NodeOption,
     OneOf,
     OptionValue,
+    PartitionName,
     PartitionOption,
     Power,
     Ratio,
@@ -200,7 +201,7 @@ class PolicySection(Placed):
     """What the site wants of the scheduler."""
 
     whole_supernode_from: Count | None = None
-    small_jobs_to: Name | None = None
+    small_jobs_to: PartitionName | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,5 +216,5 @@ class InventoryFile(Placed):
     supernodes: list[SupernodeSection] = field(default_factory=list)
     pools: list[PoolSection] = field(default_factory=list)
     foreign: list[ForeignSection] = field(default_factory=list)
-    partitions: dict[Name, PartitionSection] = field(default_factory=dict)
+    partitions: dict[PartitionName, PartitionSection] = field(default_factory=dict)
     policy: PolicySection = field(default_factory=PolicySection)
