@@ -145,7 +145,51 @@ def test_blocks_of_one_switch_are_padded_so_that_levels_never_mix_switches() -> 
     assert names[8:] == ["sn4", "sn5", "sn6", "sn7", "sn8"]
     assert all(set(block) == {"block"} for block in blocks[3:8])
     assert len(set(names)) == len(names)
-    assert found["sn"]["block"]["block_sizes"] == [4, 8, 16, 32]  # type: ignore[index]
+    assert found["sn"]["block"]["block_sizes"] == [4, 8, 16, 64]  # type: ignore[index]
+
+
+# Rows: supernodes of 4 nodes under each leaf, the levels, the smallest job that Slurm refuses.
+LEVELS = [
+    ((3,), [4, 8, 16], None),
+    ((5,), [4, 8, 16, 32], None),
+    ((2, 2), [4, 8, 16], None),
+    ((3, 2), [4, 8, 32], None),
+    ((3, 4), [4, 8, 16, 32], None),
+    ((3, 5), [4, 8, 16, 64], 29),
+    ((6, 2), [4, 8, 16, 32, 64], 25),
+]
+
+
+@pytest.mark.parametrize(("sizes", "levels", "refused"), LEVELS)
+def test_levels_refuse_no_ordinary_job(
+    sizes: tuple[int, ...], levels: list[int], refused: int | None
+) -> None:
+    generated = generate(pods(*sizes), find_release("26.05"))
+    found = topologies(generated)["sn"]["block"]
+    assert found["block_sizes"] == levels  # type: ignore[index]
+    told = f"Slurm refuses some jobs of {refused} nodes and more without --segment"
+    assert (told in generated.notes) == (refused is not None)
+    assert len(generated.notes) == (levels[-1] != 2 * levels[-2]) + (refused is not None)
+
+
+def test_levels_serve_each_kind_of_card_in_a_topology() -> None:
+    text = """
+supernodes:
+  - name: a[1-3]
+    interconnect: {kind: switch, bandwidth: 900 GB/s}
+    nodes: {hosts: "a{n}-[1-4]", devices: {gb200: 4}, sockets: 2, cores: 72, memory: 900 GiB}
+  - name: b[1-2]
+    interconnect: {kind: switch, bandwidth: 900 GB/s}
+    nodes: {hosts: "b{n}-[1-4]", devices: {gb300: 4}, sockets: 2, cores: 72, memory: 900 GiB}
+partitions:
+  a: {supernodes: ["a[1-3]"]}
+  b: {supernodes: ["b[1-2]"]}
+"""
+    generated = generate(room(text), find_release("24.11"))
+    # a3 and b1 would be one aggregate of 8 nodes: no place for a job on b1 and b2.
+    assert generated.files["topology.conf"].endswith("BlockSizes=4,32\n")
+    even = generate(room(text.replace("[1-3]", "[1-4]")), find_release("24.11"))
+    assert even.files["topology.conf"].endswith("BlockSizes=4,8,16,32\n")
 
 
 def test_one_group_needs_no_placeholder() -> None:
@@ -155,13 +199,13 @@ def test_one_group_needs_no_placeholder() -> None:
 
 def test_without_placeholders_levels_that_mix_switches_are_left_out() -> None:
     generated = generate(pods(3, 5), find_release("24.11"))
-    assert generated.files["topology.conf"].endswith("BlockSizes=4\n")
-    assert "BlockSizes end at 4 nodes" in generated.notes[0]
+    assert generated.files["topology.conf"].endswith("BlockSizes=4,32\n")
+    assert "BlockSizes leave out 8, 16, which would mix switches" in generated.notes[0]
     even = generate(pods(2, 2), find_release("24.11"))
     assert even.files["topology.conf"].endswith("BlockSizes=4,8,16\n")
     assert even.notes == ()
     six = generate(pods(6, 2), find_release("24.11"))
-    assert six.files["topology.conf"].endswith("BlockSizes=4,8\n")
+    assert six.files["topology.conf"].endswith("BlockSizes=4,8,32\n")
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
