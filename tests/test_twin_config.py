@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from supernode_slurm.errors import ConfigError
+from supernode_slurm.slurmconf import find_release
 from supernode_slurm.twin import judge, read_site_conf
 from supernode_slurm.twin.config import (
     Layout,
     cgroup_conf,
-    check_files,
     cloud_files,
     device_names,
     live_files,
@@ -74,6 +73,8 @@ def test_the_twins_own_parameters_win_over_the_sites() -> None:
     assert "SlurmctldPort=21000" in lines
     assert "SlurmUser=slurm" in lines
     assert lines[-1] == "Include supernode.conf"
+    foreign = slurm_conf(LAYOUT, site, live=False, foreign=("c1", "c2"))
+    assert foreign.endswith("NodeName=c[1-2] CPUs=1 State=FUTURE\nInclude supernode.conf\n")
     names = [line.split("=")[0] for line in lines]
     assert len(names) == len(set(names))
 
@@ -85,35 +86,9 @@ def test_live_and_plain_twins_differ_in_who_powers_nodes() -> None:
 
 
 def test_cgroups_are_switched_off_as_each_release_can() -> None:
-    assert cgroup_conf("22.05") == "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
-    assert cgroup_conf("24.11") == "CgroupPlugin=disabled\n"
-
-
-def test_a_missing_topology_is_found_before_slurmctld_waits_for_it() -> None:
-    files = twin_samples.files()
-    del files["topology.conf"]
-    with pytest.raises(ConfigError, match=r"supernode\.conf:2:1: topology/tree needs a topology"):
-        check_files(files)
-    check_files({**files, "topology.yaml": "[]"})
-    flat = {**files, "supernode.conf": files["supernode.conf"].replace("/tree", "/default")}
-    check_files(flat)
-
-
-def test_all_missing_files_are_named_at_once() -> None:
-    files = {"supernode.conf": "Include a.conf\nGresTypes=gpu\nInclude /etc/slurm/b.conf\n"}
-    with pytest.raises(ConfigError) as caught:
-        check_files(files)
-    assert str(caught.value).splitlines() == [
-        "supernode.conf:1:1: includes a.conf, which is not given",
-        "supernode.conf:3:1: includes /etc/slurm/b.conf, which is not given",
-    ]
-
-
-def test_a_configuration_without_its_main_file_or_with_paths_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"supernode\.conf: missing; generate the configuration"):
-        check_files({})
-    with pytest.raises(ConfigError, match=r"\.\./x: is not a plain file name"):
-        check_files({"supernode.conf": "", "../x": ""})
+    old = cgroup_conf(find_release("22.05"))
+    assert old == "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+    assert cgroup_conf(find_release("24.11")) == "CgroupPlugin=disabled\n"
 
 
 SITE = """\
@@ -193,9 +168,9 @@ def test_no_program_or_path_of_a_site_passes(line: str) -> None:
 
 def test_an_empty_or_odd_file_is_no_error() -> None:
     assert read_site_conf("").kept == ()
-    assert [item.key for item in read_site_conf("garbage here\nKillWait=\n").dropped] == [
-        "garbage",
-        "KillWait",
+    assert list(map(str, read_site_conf("garbage here\nKillWait=\n").dropped)) == [
+        "slurm.conf:1: the rest of the line is left out: expected Key=value, got 'garbage here'",
+        "slurm.conf:2: the rest of the line is left out: KillWait has no value",
     ]
 
 

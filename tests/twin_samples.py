@@ -26,6 +26,17 @@ BlockName=b1 Nodes=h1-[01-04]
 BlockName=b2 Nodes=h1-[05-08]
 BlockSizes=4,8
 """
+YAML = """\
+- topology: t1
+  cluster_default: true
+  block:
+    block_sizes: [4, 8]
+    blocks:
+      - block: b1
+        nodes: h1-[01-04]
+      - block: b2
+        nodes: h1-[05-08]
+"""
 HOSTS = (*(f"h1-{n:02d}" for n in range(1, 9)), "a001", "a002", "a003", "a004", "b1", "b2")
 
 
@@ -47,6 +58,14 @@ def files(plugin: str = "tree", topology: str = TREE) -> dict[str, str]:
 def block() -> dict[str, str]:
     """Return the configuration with two blocks of four nodes; from 24.11 on."""
     return files("block", BLOCK)
+
+
+def with_yaml(text: str = YAML) -> dict[str, str]:
+    """Return the same blocks as a topology.yaml; from 25.05 on."""
+    whole = files("block", "")
+    del whole["topology.conf"]
+    main = whole["supernode.conf"].replace("TopologyPlugin=topology/block\n", "")
+    return {**whole, "supernode.conf": main, "topology.yaml": text}
 
 
 def changed(name: str, old: str, new: str, plugin: str = "tree") -> dict[str, str]:

@@ -39,7 +39,9 @@ def command(
     release = find_release(installed_release())
     generated = generate(inventory, release)
     site = slurm_conf.read_text(encoding="utf-8", errors="replace") if slurm_conf else None
-    with Twin(TwinSpec(files=generated.files, live=live, site_conf=site)) as twin:
+    foreign = tuple(host for item in inventory.foreign for host in item.hosts)
+    spec = TwinSpec(generated.files, live=live, site_conf=site, foreign=foreign)
+    with Twin(spec) as twin:
         before = twin.messages
         for note in (*generated.notes, *map(str, twin.dropped), *twin.remarks, *before):
             tell("warning", note)

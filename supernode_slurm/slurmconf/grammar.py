@@ -2,8 +2,9 @@
 
 From Slurm's parser (src/common/parse_config.c): a line is ``Key=value`` pairs, a value is
 one word or stands in double quotes; ``#`` begins a comment unless a backslash stands
-before it; a backslash at the end of a line joins the next one; ``Include`` reads another
-file, relative to the directory of the one that includes it. It expands no patterns.
+before it; a backslash at the end of a line joins the next line to it, with nothing between
+(22.05, 24.11 and 26.05 do so); ``Include`` reads another file, relative to the directory of
+the one that includes it. It expands no patterns.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ MAX_INCLUDES = 1000
 MAX_DEPTH = 16
 
 _PAIR = re.compile(r"\s*([A-Za-z0-9_.]+)\s*[-*+/]?=(\s*)(?:\"([^\"]*)\"|(\S+))(?=\s|\Z)")
+_EMPTY = re.compile(r"\s*([A-Za-z0-9_.]+)\s*=\s*")
 _SWALLOWED = re.compile(r"[A-Za-z]+=")
 _COMMENT = re.compile(r"(?<!\\)#")
 _INCLUDE = re.compile(r"include\s+(\S+)\s*(.*)", re.IGNORECASE)
@@ -170,8 +172,8 @@ def _logical(text: str, source: str) -> Iterator[_Logical]:
         comment = raw[found.end() :].strip() if found else comment
         starts.append((len(joined), number))
         stripped = line.rstrip()
-        if stripped.endswith("\\"):
-            joined += stripped.rstrip("\\") + " "
+        if (len(stripped) - len(stripped.rstrip("\\"))) % 2:
+            joined += stripped[:-1]
             continue
         yield _Logical(joined + line, tuple(starts), source, comment)
         joined, comment = "", ""
@@ -201,5 +203,7 @@ def _pairs(logical: _Logical) -> tuple[tuple[tuple[str, Said], ...], Problem | N
     if not rest.strip():
         return tuple(pairs), None
     place = logical.place(position + len(rest) - len(rest.lstrip()))
+    if empty := _EMPTY.fullmatch(rest):
+        return tuple(pairs), Problem(place, f"{empty[1]} has no value", f"delete '{empty[1]}='")
     what = f"expected Key=value, got {rest.strip()[:60]!r}"
     return tuple(pairs), Problem(place, what, "values with blanks stand in double quotes")

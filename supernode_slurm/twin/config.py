@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import hostlist
-from ..errors import ConfigError, Problem, Where
+from ..slurmconf.release import Release
+from .preflight import MAIN
 
-MAIN = "supernode.conf"
-"""The generated file that the twin's slurm.conf includes."""
 _GRES = "gres.conf"
 _TASK_PROLOG = "supernode-task-prolog.sh"
 
-_INCLUDE = re.compile(r"^\s*Include\s+(\S+)", re.IGNORECASE | re.MULTILINE)
-_PLUGIN = re.compile(r"^\s*TopologyPlugin\s*=\s*topology/(\w+)", re.IGNORECASE | re.MULTILINE)
 _NODE = re.compile(r"^\s*NodeName=(\S+)", re.IGNORECASE)
 _STATE = re.compile(r"\sState=\S+", re.IGNORECASE)
 _FILES = re.compile(r"\b(?:Multiple)?Files?=/dev/\S+", re.IGNORECASE)
@@ -25,7 +22,6 @@ _DEVICE = re.compile(r"/dev/((?:[^\s,\[]|\[[^\]]*\])+)")
 _TRACKING = re.compile(r"^AccountingStorageTRES=.*\n|\sTRESBillingWeights=\S+", re.I | re.MULTILINE)
 _PROLOG = re.compile(r"^TaskProlog=.*\n", re.IGNORECASE | re.MULTILINE)
 _ENV_FLAGS = re.compile(r" Flags=\w+_gpu_env\b")
-_FILE_PLUGINS = frozenset({"tree", "block", "3d_torus", "torus3d", "ring"})
 
 _DEFAULTS = {
     "ProctrackType": "proctrack/linuxproc",
@@ -53,7 +49,6 @@ _LIVE = {
     # The slurmds may have a file of their own, which differs in where they listen.
     "DebugFlags": "NO_CONF_HASH",
 }
-_WITHOUT_DISABLED = frozenset({"22.05", "23.02", "23.11"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,36 +85,13 @@ class Layout:
         return self.directory / "munge" / "socket"
 
 
-def check_files(files: Mapping[str, str]) -> None:
-    """Refuse what would make slurmctld wait a minute for a file, or read one of the host.
+def slurm_conf(
+    layout: Layout, site: Iterable[tuple[str, str]], live: bool, foreign: Sequence[str] = ()
+) -> str:
+    """Return the text of the twin's slurm.conf.
 
-    Raises ``ConfigError``.
+    Foreign nodes stand in it as FUTURE nodes: a topology may name them, no job gets them.
     """
-    problems = []
-    if MAIN not in files:
-        problems.append(Problem(Where(MAIN), "missing", "generate the configuration first"))
-    for name, text in files.items():
-        for found in _INCLUDE.finditer(text):
-            if found[1] not in files:
-                place = Where(name, text.count("\n", 0, found.start(1)) + 1, 1)
-                problems.append(Problem(place, f"includes {found[1]}, which is not given"))
-        plugin = _PLUGIN.search(text)
-        if plugin and plugin[1].lower() in _FILE_PLUGINS and not _has_topology(files):
-            place = Where(name, text.count("\n", 0, plugin.start(1)) + 1, 1)
-            problems.append(
-                Problem(place, f"topology/{plugin[1]} needs a topology.conf, which is not given")
-            )
-    problems.extend(
-        Problem(Where(name), "is not a plain file name")
-        for name in files
-        if Path(name).name != name
-    )
-    if problems:
-        raise ConfigError(problems)
-
-
-def slurm_conf(layout: Layout, site: Iterable[tuple[str, str]], live: bool) -> str:
-    """Return the text of the twin's slurm.conf."""
     directory = layout.directory
     own = {
         "ClusterName": "twin",
@@ -143,14 +115,16 @@ def slurm_conf(layout: Layout, site: Iterable[tuple[str, str]], live: bool) -> s
     if "SelectType" in taken and "SelectTypeParameters" not in taken:
         del settings["SelectTypeParameters"]  # ours belong to select/cons_tres
     lines = [f"{name}={value}" for name, value in settings.items()]
+    if foreign:
+        lines.append(f"NodeName={hostlist.fold(foreign)} CPUs=1 State=FUTURE")
     return "\n".join([*lines, f"Include {MAIN}", ""])
 
 
-def cgroup_conf(release: str) -> str:
+def cgroup_conf(release: Release) -> str:
     """Return a cgroup.conf that works without any cgroup mount."""
-    if release in _WITHOUT_DISABLED:
-        return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
-    return "CgroupPlugin=disabled\n"
+    if release.cgroup_disabled:
+        return "CgroupPlugin=disabled\n"
+    return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
 
 
 def cloud_files(files: Mapping[str, str]) -> dict[str, str]:
@@ -205,10 +179,6 @@ def _own(files: Mapping[str, str], prolog: str) -> dict[str, str]:
     """Return the files without what needs slurmdbd, and with no task prolog but the twin's."""
     without = {name: _TRACKING.sub("", text) for name, text in files.items()}
     return {name: _PROLOG.sub(prolog, text) for name, text in without.items()}
-
-
-def _has_topology(files: Mapping[str, str]) -> bool:
-    return "topology.conf" in files or "topology.yaml" in files
 
 
 def _each_node_line(files: Mapping[str, str], change: Callable[[str, int], str]) -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+from ..slurmconf.grammar import parse_lines
 
 _NAMES = """
     DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode EnforcePartLimits JobRequeue KillWait
@@ -23,7 +24,6 @@ _NEEDS_ACCOUNTING = re.compile(
 _PRIVATE = re.compile(
     r"(?:auth|cred|slurmctld|slurmd|slurmuser|statesave|cluster|communication|plugindir|pidfile)"
 )
-_PAIR = re.compile(r"\s*([A-Za-z0-9_]+)\s*=\s*(\"[^\"]*\"|\S*)")
 _QOS_PREEMPTION = "preempt/qos"
 
 
@@ -57,45 +57,19 @@ def read_site_conf(text: str) -> SiteConf:
     """
     kept: dict[str, str] = {}
     dropped: list[Dropped] = []
-    for number, line in _logical_lines(text):
-        for key, value in _pairs(line):
-            reason = _objection(key, value)
+    for line in parse_lines(text, "slurm.conf"):
+        number = line.where.line
+        of_inventory = line.first in _FROM_INVENTORY
+        for key, said in line.pairs[:1] if of_inventory else line.pairs:
+            reason = _objection(key, said.text)
             if reason:
                 dropped.append(Dropped(number, key, reason))
             else:
-                kept[_ALLOWED[key.lower()]] = value
-            if key.lower() in _FROM_INVENTORY or key.lower() == "include":
-                break
+                blank = re.search(r"\s", said.text)
+                kept[_ALLOWED[key.lower()]] = f'"{said.text}"' if blank else said.text
+        if line.problem:
+            dropped.append(Dropped(number, "the rest of the line", line.problem.what))
     return SiteConf(tuple(sorted(kept.items())), tuple(dropped))
-
-
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number, comments cut and continuations joined."""
-    start, joined = 0, ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
-        start = start or number
-        if line.endswith("\\"):
-            joined += line[:-1]
-            continue
-        if (joined + line).strip():
-            yield start, joined + line
-        start, joined = 0, ""
-    if joined.strip():
-        yield start, joined
-
-
-def _pairs(line: str) -> Iterator[tuple[str, str]]:
-    words = line.split(None, 1)
-    if words[0].lower() == "include":
-        yield "Include", line
-        return
-    position = 0
-    while found := _PAIR.match(line, position):
-        yield found[1], found[2]
-        position = found.end()
-    if rest := line[position:].strip():
-        yield rest.split()[0], ""
 
 
 def _objection(key: str, value: str) -> str:
@@ -105,7 +79,7 @@ def _objection(key: str, value: str) -> str:
         return "an included file is not read: give its lines here if they matter"
     if low in _FROM_INVENTORY:
         return "comes from the inventory"
-    if low == "preempttype" and value.strip('"').lower() == _QOS_PREEMPTION:
+    if low == "preempttype" and value.lower() == _QOS_PREEMPTION:
         return "needs accounting, which a twin has not"
     if low in _ALLOWED:
         return "" if value else "has no value"

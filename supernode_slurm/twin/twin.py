@@ -15,7 +15,8 @@ from types import TracebackType
 from ..errors import ConfigError, Problem, SlurmError, SlurmTimeout, SupernodeError, Where
 from ..slurm import CliClient
 from ..slurm.run import run
-from . import config, home, live, loopback
+from ..slurmconf.release import Release, find_release
+from . import config, home, live, loopback, preflight
 from .daemons import (
     Daemon,
     User,
@@ -30,9 +31,12 @@ from .daemons import (
 )
 from .installed import installed_release
 from .log import judge
+from .preflight import Findings
+from .reading import read
 from .siteconf import Dropped, SiteConf, read_site_conf
 
 _UP_S = 20.0
+_PING_S = 5.0
 _FOREIGN = re.compile(r"SLURM|SRUN_|SBATCH_|SALLOC_|SQUEUE_|SINFO_|SACCT_|SCANCEL_|PMI")
 
 
@@ -48,13 +52,15 @@ class TwinSpec:
     """Text of the site's slurm.conf, to take its scheduling parameters."""
     directory: Path | None = None
     """Where the twin's own directory is made; None for the system's temporary one."""
+    foreign: tuple[str, ...] = ()
+    """Nodes that the files may name and do not define; no job gets them."""
 
 
 class Twin:
     """A private Slurm, up inside ``with`` and gone after it.
 
     Entering raises ``ConfigError`` for a configuration that slurmctld dies of, with
-    its own lines, and ``SlurmNotFound`` where Slurm or munge is not installed.
+    its own lines or with ours, and ``SlurmNotFound`` where Slurm or munge is not installed.
     """
 
     directory: Path
@@ -69,11 +75,16 @@ class Twin:
         self._stack = ExitStack()
         self._controller: Daemon | None = None
         self._remarks: tuple[str, ...] = ()
+        self._findings = Findings()
 
     def __enter__(self) -> Twin:
-        config.check_files(self._spec.files)
+        release = find_release(installed_release())
+        self.release = release.name
+        self._findings = preflight.check(self._spec.files, release, self._spec.foreign)
+        if self._findings.errors:
+            raise ConfigError(self._findings.errors)
         with ExitStack() as stack:
-            self._start(stack)
+            self._start(stack, release)
             self._stack = stack.pop_all()
         return self
 
@@ -92,8 +103,19 @@ class Twin:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """Return what slurmctld has complained about so far."""
-        return judge(self._controller.said()) if self._controller else ()
+        """Return what is wrong with the files, and what slurmctld complained about so far."""
+        said = _complaints(self._controller, self.directory) if self._controller else ()
+        lines = (line for line in said if not self._findings.covers(line))
+        return (*map(str, self.findings), *lines)
+
+    @property
+    def findings(self) -> tuple[Problem, ...]:
+        """Return what slurmctld keeps silent on."""
+        site = read({"slurm.conf": self._spec.site_conf or ""}, "slurm.conf")
+        return (
+            *self._findings.warnings,
+            *preflight.scheduling(site, find_release(self.release)),
+        )
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -117,8 +139,7 @@ class Twin:
         """Return a client of this twin."""
         return CliClient(self.environment(os.environ))
 
-    def _start(self, stack: ExitStack) -> None:
-        self.release = installed_release()
+    def _start(self, stack: ExitStack, release: Release) -> None:
         slurmctld = program("slurmctld", "slurmctld slurm-client")
         munged = program("munged", "munge")
         user = unprivileged_user()
@@ -137,7 +158,7 @@ class Twin:
             port=free_ports(2 + len(hosts)),
             communication=listening.communication,
         )
-        self._write(layout)
+        self._write(layout, release)
         _start_munged(stack, munged, user, home.make_munge(self.directory, user), env)
         argv = [*listening.prefix, *as_user(user), slurmctld, "-D"]
         self._controller = spawn("slurmctld", argv, env, self.directory / "slurmctld.log")
@@ -147,11 +168,12 @@ class Twin:
             devices = config.device_names(self._spec.files)
             live.start(stack, live.Room(layout, hosts, devices, listening, env), self.client())
 
-    def _write(self, layout: config.Layout) -> None:
-        files = self._spec.files
-        changed = config.live_files(files, layout) if self._spec.live else config.cloud_files(files)
-        changed["slurm.conf"] = config.slurm_conf(layout, self._site.kept, self._spec.live)
-        changed["cgroup.conf"] = config.cgroup_conf(self.release)
+    def _write(self, layout: config.Layout, release: Release) -> None:
+        spec = self._spec
+        files = spec.files
+        changed = config.live_files(files, layout) if spec.live else config.cloud_files(files)
+        changed["slurm.conf"] = config.slurm_conf(layout, self._site.kept, spec.live, spec.foreign)
+        changed["cgroup.conf"] = config.cgroup_conf(release)
         for name, text in changed.items():
             (self.directory / name).write_text(text, encoding="utf-8")
             if text.startswith("#!"):
@@ -188,21 +210,33 @@ def _await_up(controller: Daemon, layout: config.Layout, env: Mapping[str, str])
     deadline = time.monotonic() + _UP_S
     delay_s = 0.005
     while controller.is_alive:
-        if listens(layout.address, layout.port):
-            answer = run(["scontrol", "ping"], timeout_s=_UP_S, env=env)
-            if "is UP" in answer.stdout:
-                return
+        if listens(layout.address, layout.port) and _answers(env):
+            return
         if time.monotonic() > deadline:
-            said = "\n".join(judge(controller.said())) or controller.said()[-800:]
+            lines = _complaints(controller, layout.directory)
+            said = "\n".join(lines) or controller.said()[-800:]
             raise SlurmTimeout(f"slurmctld is not up after {_UP_S:g} s:\n{said}")
         time.sleep(delay_s)
         delay_s = min(delay_s * 1.5, 0.1)
-    raise _died(controller)
+    raise _died(controller, layout.directory)
 
 
-def _died(controller: Daemon) -> SupernodeError:
+def _answers(env: Mapping[str, str]) -> bool:
+    """Whether slurmctld says that it is up; it may listen long before."""
+    try:
+        return "is UP" in run(["scontrol", "ping"], timeout_s=_PING_S, env=env).stdout
+    except SlurmTimeout:
+        return False
+
+
+def _complaints(controller: Daemon, directory: Path) -> tuple[str, ...]:
+    """Return slurmctld's complaints, with the files under the names that the user knows."""
+    return judge(controller.said().replace(f"{directory}/", ""))
+
+
+def _died(controller: Daemon, directory: Path) -> SupernodeError:
     """Return slurmctld's own last words as an error."""
-    lines = judge(controller.said())
+    lines = _complaints(controller, directory)
     if not lines:
         return SlurmError(f"slurmctld ended without a word: {controller.said().strip()[-800:]}")
     return ConfigError([Problem(Where("slurmctld"), line) for line in lines])
