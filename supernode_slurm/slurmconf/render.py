@@ -10,7 +10,7 @@ from .. import hostlist
 
 @dataclass(frozen=True, slots=True)
 class SwitchLine:
-    """A switch: either nodes or switches hang under it."""
+    """A switch: either nodes or switches hang under it, the switches in the order of blocks."""
 
     name: str
     nodes: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ def _conf_switch(switch: SwitchLine) -> Iterator[str]:
     if switch.comment:
         yield switch.comment
     if switch.switches:
-        yield f"SwitchName={switch.name} Switches={_hosts(switch.switches)}"
+        yield f"SwitchName={switch.name} Switches={_hosts(switch.switches, sort=False)}"
     else:
         yield f"SwitchName={switch.name} Nodes={_hosts(switch.nodes)}"
 
@@ -140,9 +140,11 @@ def _yaml_body(body: Body) -> Iterator[str]:
         for switch in body.switches:
             if switch.comment:
                 yield f"    {switch.comment}"
-            key, below = ("children", switch.switches) if switch.switches else ("nodes", None)
             yield f'    - switch: "{switch.name}"'
-            yield f'      {key}: "{_hosts(below or switch.nodes)}"'
+            if switch.switches:
+                yield f'      children: "{_hosts(switch.switches, sort=False)}"'
+            else:
+                yield f'      nodes: "{_hosts(switch.nodes)}"'
     elif isinstance(body, Blocks):
         yield from ("block:", f"  block_sizes: [{', '.join(map(str, body.sizes))}]", "  blocks:")
         for block in body.blocks:
