@@ -66,6 +66,8 @@ class _Reader:
         name = self._text(fields, "topology", node)
         default = fields.get("cluster_default")
         kinds = [kind for kind in KINDS if kind in fields]
+        if len(kinds) > 1:  # scontrol show topoconf prints all kinds, empty but for one
+            kinds = [kind for kind in kinds if fields[kind].value != {}] or ["flat"]
         if len(kinds) != 1:
             has = " and ".join(kinds) or "none"
             self._error(node.where, f"topology '{name}' has {has} of {', '.join(KINDS)}")

@@ -22,7 +22,7 @@ _KEPT = frozenset(
     {"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_EXIT_ERROR", "SLURM_TIME_FORMAT"}
 )
 _CHANGES_OUTPUT = re.compile(
-    r"(?:SQUEUE|SINFO)_|(?:SACCT_FORMAT|SLURM_TIME_FORMAT|SLURM_CLUSTERS|SLURM_BITSTR_LEN)\Z|LC_|LANG"
+    r"(?:SQUEUE|SINFO)_|(?:SACCT_FORMAT|SLURM_TIME_FORMAT|SLURM_CLUSTERS|SLURM_BITSTR_LEN|SLURM_TOPO_LEN)\Z|LC_|LANG"
 )
 
 
@@ -92,6 +92,10 @@ class CliClient:
     def partitions(self) -> tuple[LivePartition, ...]:
         """Return all partitions, hidden ones included."""
         return parse.partitions(self._query(["scontrol", "-a", "-o", "show", "partition"]).stdout)
+
+    def show(self, *words: str) -> str:
+        """Return what ``scontrol show`` prints, a record on each line, whole."""
+        return self._query(["scontrol", "-a", "-o", "show", *words]).stdout
 
     def job(self, job: JobId) -> LiveJob:
         """Return a job; ``SlurmRejected`` when the controller does not know it (any more)."""

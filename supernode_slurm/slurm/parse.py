@@ -75,6 +75,24 @@ def job(text: str, asked: JobId) -> LiveJob:
     return replace(ordered[0], components=tuple(ordered))
 
 
+def config(text: str) -> dict[str, str]:
+    """Return the parameters of ``scontrol show config``, without those that are not set."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    found = {key.strip(): value.strip() for key, equals, value in pairs if equals}
+    return {key: value for key, value in found.items() if value not in _NOTHING}
+
+
+def fields(text: str, first: str) -> tuple[dict[str, str], ...]:
+    """Return all fields of the records of ``scontrol -o show``, of which ``first`` is the name.
+
+    Fields that are not set are left out.
+    """
+    records = _records(text, first, _REASON if first == "NodeName" else None)
+    return tuple(
+        {key: value for key, value in record.items() if value not in _NOTHING} for record in records
+    )
+
+
 def gres(text: str) -> tuple[Gres, ...]:
     """Return the GRES of ``gpu:h100:8(S:0-1),npu:2`` or ``gres/gpu:h100=8``.
 

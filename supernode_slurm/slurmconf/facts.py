@@ -15,6 +15,11 @@ from ..inventory import Devices, Fabric, Foreign, Interconnect, Pool, Supernode,
 MARK = "# Written by 'sn generate'"
 """How each file of ours begins; a file that does not is a person's and is never replaced."""
 
+AS_GIVEN = "as-given"
+"""Where a twin keeps the files that it was made of: it runs changed ones."""
+TWIN = f"# A twin of the files in {AS_GIVEN}/"
+"""How the slurm.conf of a twin begins."""
+
 _HEAD = re.compile(rf"{MARK} for cluster (\S+) and Slurm ([0-9.]+)\.\Z")
 _DOMAIN = re.compile(r"# (supernode|pool) (\S+): (.*)\Z")
 _FABRIC = re.compile(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import hostlist
+from ..slurmconf.facts import TWIN
 from ..slurmconf.release import Release
 from .preflight import MAIN
 
@@ -114,7 +115,7 @@ def slurm_conf(
     settings = {**_DEFAULTS, **(_LIVE if live else _CLOUD), **taken, **own}
     if "SelectType" in taken and "SelectTypeParameters" not in taken:
         del settings["SelectTypeParameters"]  # ours belong to select/cons_tres
-    lines = [f"{name}={value}" for name, value in settings.items()]
+    lines = [TWIN, *(f"{name}={value}" for name, value in settings.items())]
     if foreign:
         lines.append(f"NodeName={hostlist.fold(foreign)} CPUs=1 State=FUTURE")
     return "\n".join([*lines, f"Include {MAIN}", ""])

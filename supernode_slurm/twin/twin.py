@@ -15,6 +15,7 @@ from types import TracebackType
 from ..errors import ConfigError, Problem, SlurmError, SlurmTimeout, SupernodeError, Where
 from ..slurm import CliClient
 from ..slurm.run import run
+from ..slurmconf.facts import AS_GIVEN
 from ..slurmconf.release import Release, find_release
 from . import config, home, live, loopback, preflight
 from .daemons import (
@@ -174,6 +175,9 @@ class Twin:
         changed = config.live_files(files, layout) if spec.live else config.cloud_files(files)
         changed["slurm.conf"] = config.slurm_conf(layout, self._site.kept, spec.live, spec.foreign)
         changed["cgroup.conf"] = config.cgroup_conf(release)
+        (self.directory / AS_GIVEN).mkdir()
+        for name, text in files.items():
+            (self.directory / AS_GIVEN / name).write_text(text, encoding="utf-8")
         for name, text in changed.items():
             (self.directory / name).write_text(text, encoding="utf-8")
             if text.startswith("#!"):
