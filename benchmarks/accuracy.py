@@ -197,7 +197,6 @@ def model_of(raw: dict[str, Any]) -> Model:
         vocab=raw["vocab"],
         gated=gated,
         tied=tied,
-        attention_bias=not gated,
         params=raw["layers"] * layer + tables,
     )
 

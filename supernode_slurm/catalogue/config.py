@@ -7,34 +7,34 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, PlanError, Problem, Where
-from .model import FAMILIES, MOE_FAMILIES, Model, count_params
+from ..errors import ConfigError, Problem, Where
+from .family import FAMILIES, Family, count_params
+from .model import LatentAttention, Mixture, Model
 
 _MAX_BYTES = 1 << 20
 _MAX_DIMENSION = 1 << 24
+_MAX_LAYERS = 1 << 12
 
 
 def model_of_config(path: Path) -> Model:
     """Return the model that a ``config.json`` describes, named after its directory.
 
-    Raises ``ConfigError`` with all that is wrong, ``PlanError`` for a mixture of experts.
+    Raises ``ConfigError`` with all that is wrong.
     """
     raw = _read(path)
     kind = str(raw.get("model_type"))
-    if kind in MOE_FAMILIES:
-        raise PlanError(f"{path}: model_type {kind!r} is a mixture of experts: not planned yet")
     if kind not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
         raise ConfigError.one(
             str(path), f"model_type {kind[:40]!r} is not known", f"known: {known}"
         )
     reader = _Reader(path, raw)
-    model = _gpt2(reader) if kind == "gpt2" else _common(reader, kind)
+    family = _family(reader, kind)
+    model = _gpt2(reader) if kind == "gpt2" else _common(reader, family)
+    positions = reader.integer("n_positions") if kind == "gpt2" else 0
     if reader.problems:
         raise ConfigError(reader.problems)
-    positions = reader.integer("n_positions") if kind == "gpt2" else 0
-    params = count_params(model, FAMILIES[kind], positions)
-    return dataclasses.replace(model, params=params)
+    return dataclasses.replace(model, params=count_params(model, family, positions))
 
 
 class _Reader:
@@ -50,50 +50,114 @@ class _Reader:
         folder = self.path.resolve().parent.name
         return str(self.raw.get("_name_or_path") or folder or self.path.stem)
 
-    def integer(self, key: str, default: int | None = None) -> int:
+    def integer(self, key: str, default: int | None = None, most: int = _MAX_DIMENSION) -> int:
+        """Return a positive integer, or the default in place of what is missing or null."""
         value = self.raw.get(key)
         if value is None and default is not None:
             return default
-        if type(value) is int and 0 < value <= _MAX_DIMENSION:
+        if type(value) is int and (0 < value <= most or value == default):
             return value
         what = f"{key} must be a positive integer, got {str(value)[:40]!r}"
         if value is None:
             what = f"{key} is missing"
-        self.problems.append(Problem(Where(str(self.path)), what))
+        self.wrong(what)
         return 1
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.raw.get(key, default)
         if not isinstance(value, bool):
-            what = f"{key} must be true or false, got {str(value)[:40]!r}"
-            self.problems.append(Problem(Where(str(self.path)), what))
+            self.wrong(f"{key} must be true or false, got {str(value)[:40]!r}")
         return bool(value)
 
+    def indexes(self, key: str) -> frozenset[int]:
+        value = self.raw.get(key) or []
+        if not isinstance(value, list) or any(type(item) is not int for item in value):
+            self.wrong(f"{key} must be a list of integers, got {str(value)[:40]!r}")
+            return frozenset()
+        return frozenset(value)
 
-def _common(reader: _Reader, kind: str) -> Model:
+    def wrong(self, what: str) -> None:
+        self.problems.append(Problem(Where(str(self.path)), what))
+
+
+def _family(reader: _Reader, kind: str) -> Family:
+    """Return the family with what the configuration itself decides."""
     family = FAMILIES[kind]
+    if family.asks_bias:
+        biased = reader.flag("attention_bias", family.qkv_bias)
+        family = dataclasses.replace(family, qkv_bias=biased, out_bias=biased)
+    if kind == "llama":
+        family = dataclasses.replace(family, mlp_bias=reader.flag("mlp_bias", False))
+    if kind == "qwen2_moe":
+        family = dataclasses.replace(family, qkv_bias=reader.flag("qkv_bias", True))
+    return family
+
+
+def _common(reader: _Reader, family: Family) -> Model:
     hidden, heads = reader.integer("hidden_size"), reader.integer("num_attention_heads")
+    latent = _latent(reader) if family.latent else None
+    usual = family.head_dim or max(hidden // heads, 1)
+    dim = latent.plain_dim + latent.rotary_dim if latent else reader.integer("head_dim", usual)
+    layers = reader.integer("num_hidden_layers", most=_MAX_LAYERS)
     return Model(
         name=reader.name,
-        layers=reader.integer("num_hidden_layers"),
+        layers=layers,
         hidden=hidden,
         heads=heads,
         kv_heads=reader.integer("num_key_value_heads", heads),
-        head_dim=reader.integer("head_dim", max(hidden // heads, 1)),
+        head_dim=dim,
         ffn=reader.integer("intermediate_size"),
         vocab=reader.integer("vocab_size"),
         gated=family.gated,
         tied=reader.flag("tie_word_embeddings", family.tied),
-        attention_bias=reader.flag("attention_bias", family.qkv_bias),
         params=0,
+        latent=latent,
+        mixture=_mixture(reader, family.mixture, layers),
     )
+
+
+def _latent(reader: _Reader) -> LatentAttention:
+    # null says that queries are not compressed; a missing rank says nothing.
+    compressed = reader.raw.get("q_lora_rank", 0) is not None
+    return LatentAttention(
+        query_rank=reader.integer("q_lora_rank") if compressed else 0,
+        kv_rank=reader.integer("kv_lora_rank"),
+        plain_dim=reader.integer("qk_nope_head_dim"),
+        rotary_dim=reader.integer("qk_rope_head_dim"),
+        value_dim=reader.integer("v_head_dim"),
+    )
+
+
+def _mixture(reader: _Reader, named: str, layers: int) -> Mixture | None:
+    """Return the experts; which layers are dense is said in three ways."""
+    if not named:
+        return None
+    key = {"mixtral": "num_local_experts", "qwen": "num_experts", "deepseek": "n_routed_experts"}
+    experts, picked = reader.integer(key[named]), reader.integer("num_experts_per_tok")
+    if picked > experts:
+        reader.wrong(f"num_experts_per_tok is {picked}, more than {key[named]}, {experts}")
+    if named == "mixtral":
+        return Mixture(experts, picked, reader.integer("intermediate_size"))
+    ffn = reader.integer("moe_intermediate_size")
+    if named == "qwen":
+        shared = reader.integer("shared_expert_intermediate_size", 0)
+        step, only = reader.integer("decoder_sparse_step", 1), reader.indexes("mlp_only_layers")
+        dense = [index for index in range(layers) if index in only or (index + 1) % step]
+    else:
+        shared = ffn * reader.integer("n_shared_experts", 0)
+        step, first = (
+            reader.integer("moe_layer_freq", 1),
+            reader.integer("first_k_dense_replace", 0),
+        )
+        dense = [index for index in range(layers) if index < first or index % step]
+    return Mixture(experts, picked, ffn, shared, tuple(dense))
 
 
 def _gpt2(reader: _Reader) -> Model:
     hidden, heads = reader.integer("n_embd"), reader.integer("n_head")
     return Model(
         name=reader.name,
-        layers=reader.integer("n_layer"),
+        layers=reader.integer("n_layer", most=_MAX_LAYERS),
         hidden=hidden,
         heads=heads,
         kv_heads=heads,
@@ -102,7 +166,6 @@ def _gpt2(reader: _Reader) -> Model:
         vocab=reader.integer("vocab_size"),
         gated=False,
         tied=reader.flag("tie_word_embeddings", True),
-        attention_bias=True,
         params=0,
     )
 

@@ -1,4 +1,4 @@
-"""The dimensions of a decoder model, and its exact number of parameters."""
+"""The dimensions of a decoder model."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """What the models of one ``model_type`` share."""
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values in low rank."""
 
-    gated: bool = True
-    tied: bool = False
-    qkv_bias: bool = False
-    biases: bool = False
-    """Every linear layer and norm has a bias."""
-    qk_norm: bool = False
-    norms: int = 2
-    """Norms per layer."""
+    query_rank: int
+    """0: queries are not compressed."""
+    kv_rank: int
+    plain_dim: int
+    """Of a head's query and key, the part without rotary position."""
+    rotary_dim: int
+    """The part with it, of which all heads share one key."""
+    value_dim: int
 
 
-FAMILIES = {
-    "llama": Family(),
-    "mistral": Family(),
-    "qwen2": Family(qkv_bias=True),
-    "qwen3": Family(qk_norm=True),
-    "gemma": Family(tied=True),
-    "gemma2": Family(tied=True, norms=4),
-    "gpt2": Family(gated=False, tied=True, qkv_bias=True, biases=True),
-    "gpt_neox": Family(gated=False, qkv_bias=True, biases=True),
-}
-"""Dense decoder models whose parameters the formula below counts exactly."""
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Experts in place of the MLP, in all layers but the dense ones."""
 
-MOE_FAMILIES = ("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3")
+    experts: int
+    """Those that the router picks from."""
+    per_token: int
+    """Those that it picks."""
+    ffn: int
+    """Width of one expert."""
+    shared_ffn: int = 0
+    """Width of the experts that each token passes, together."""
+    dense_layers: tuple[int, ...] = ()
+    """Indexes of the layers with an MLP of the model's own width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +45,18 @@ class Model:
     heads: int
     kv_heads: int
     head_dim: int
+    """Of a query and of a key."""
     ffn: int
+    """Of a dense layer."""
     vocab: int
     gated: bool
     """The MLP has three matrices, not two."""
     tied: bool
     """The output head is the embedding's table."""
-    attention_bias: bool
     params: int
-    """Exact; tied tables once."""
-    experts: int = 0
-    """Experts of a mixture, 0 for a dense model."""
+    """Exact; tied tables once, the modules of multi-token prediction left out."""
+    latent: LatentAttention | None = None
+    mixture: Mixture | None = None
 
     @property
     def attention_width(self) -> int:
@@ -77,19 +79,29 @@ class Model:
         tables = self.table_params * (1 if self.tied else 2)
         return (self.params - tables) / self.layers
 
+    @property
+    def mixture_layers(self) -> int:
+        """Return the number of layers with experts."""
+        return 0 if self.mixture is None else self.layers - len(self.mixture.dense_layers)
 
-def count_params(model: Model, family: Family, positions: int = 0) -> int:
-    """Return the exact number of parameters of a dense model."""
-    hidden, width, kv_width = model.hidden, model.attention_width, model.kv_width
-    attention = 2 * hidden * (width + kv_width)
-    if model.attention_bias:
-        attention += width + 2 * kv_width
-    if family.biases:
-        attention += hidden
-    if family.qk_norm:
-        attention += 2 * model.head_dim
-    matrices = 3 if model.gated else 2
-    mlp = matrices * hidden * model.ffn + (model.ffn + hidden if family.biases else 0)
-    norm = hidden * (2 if family.biases else 1)
-    tables = model.table_params * (1 if model.tied else 2) + positions * hidden
-    return model.layers * (attention + mlp + family.norms * norm) + norm + tables
+    @property
+    def params_active(self) -> int:
+        """Return the parameters that one token meets: all but the experts not picked."""
+        if self.mixture is None:
+            return self.params
+        idle = (self.mixture.experts - self.mixture.per_token) * self.expert_params
+        return self.params - self.mixture_layers * idle
+
+    @property
+    def expert_params(self) -> int:
+        """Return the parameters of one expert, 0 for a dense model."""
+        return 0 if self.mixture is None else 3 * self.hidden * self.mixture.ffn
+
+    @property
+    def attention(self) -> str:
+        """Return how heads share keys and values: MHA, GQA, MQA or MLA."""
+        if self.latent is not None:
+            return "MLA"
+        if self.kv_heads == self.heads:
+            return "MHA"
+        return "MQA" if self.kv_heads == 1 else "GQA"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .config import model_of_config
-from .model import FAMILIES, Family, Model
+from .family import FAMILIES, count_params
+from .model import LatentAttention, Mixture, Model
 from .names import UnknownName, fold, packaged
 
 
@@ -53,20 +55,26 @@ def _short(name: str) -> str:
 
 
 def _model(raw: dict[str, Any]) -> Model:
-    family = FAMILIES.get(raw["type"], Family())
-    heads = raw["heads"]
-    return Model(
+    family = FAMILIES[raw["type"]]
+    heads, dim = raw["heads"], raw.get("head_dim", family.head_dim or raw["hidden"] // raw["heads"])
+    latent = LatentAttention(**raw["latent"]) if "latent" in raw else None
+    model = Model(
         name=raw["name"],
         layers=raw["layers"],
         hidden=raw["hidden"],
         heads=heads,
         kv_heads=raw.get("kv_heads", heads),
-        head_dim=raw.get("head_dim", raw["hidden"] // heads),
+        head_dim=latent.plain_dim + latent.rotary_dim if latent else dim,
         ffn=raw["ffn"],
         vocab=raw["vocab"],
         gated=family.gated,
         tied=raw.get("tied", family.tied),
-        attention_bias=family.qkv_bias,
-        params=raw["params"],
-        experts=raw.get("experts", 0),
+        params=0,
+        latent=latent,
+        mixture=_mixture(raw["mixture"]) if "mixture" in raw else None,
     )
+    return dataclasses.replace(model, params=count_params(model, family, raw.get("positions", 0)))
+
+
+def _mixture(raw: dict[str, Any]) -> Mixture:
+    return Mixture(**{**raw, "dense_layers": tuple(raw.get("dense_layers", ()))})

@@ -13,6 +13,9 @@ WHAT = ("room", "accelerators", "models", "releases", "templates", "schema")
 
 Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
+TABLE_COLUMNS = {"accelerators": 10, "models": 7}
+"""The first so many fit in 100 characters; JSON has them all."""
+
 
 @click.command()
 @click.argument("what", type=click.Choice(WHAT), default="room")
@@ -47,8 +50,9 @@ def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
     if as_json:
         common.print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        shown = [[_word(cell) for cell in row] for row in rows]
-        common.print_table(columns, shown)
+        shown = TABLE_COLUMNS.get(what)
+        headings = [name.replace(" ", "\n") for name in columns[:shown]]
+        common.print_table(headings, [[_word(cell) for cell in row[:shown]] for row in rows])
     return 0
 
 
@@ -112,9 +116,15 @@ def _accelerators() -> Rows:
 def _models() -> Rows:
     from ..catalogue import models
 
-    columns = ("name", "parameters", "layers", "hidden", "heads", "kv heads", "vocabulary")
-    rows = [(m.name, m.params, m.layers, m.hidden, m.heads, m.kv_heads, m.vocab) for m in models()]
-    return columns, rows
+    columns = ("name", "parameters", "active", "kind", "attention", "layers", "hidden")
+    more = ("heads", "kv heads", "feed-forward", "vocabulary", "experts", "experts per token")
+    rows = []
+    for m in models():
+        kind = "MoE" if m.mixture else "dense"
+        experts = (m.mixture.experts, m.mixture.per_token) if m.mixture else (None, None)
+        shape = (m.layers, m.hidden, m.heads, m.kv_heads, m.ffn, m.vocab)
+        rows.append((m.name, m.params, m.params_active, kind, m.attention, *shape, *experts))
+    return (*columns, *more), rows
 
 
 def _releases() -> Rows:

@@ -24,7 +24,7 @@ class Workload:
     framework: str = "megatron"
 
     def __post_init__(self) -> None:
-        if self.model.experts:
+        if self.model.mixture:
             raise PlanError(
                 f"{self.model.name} is a mixture of experts: not planned yet; "
                 "submit it without a model to have it placed"
