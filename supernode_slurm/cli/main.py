@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from .guard import guarded
 COMMANDS = {
     "check": "Say what is wrong with an inventory.",
     "generate": "Write Slurm's configuration files for an inventory.",
+    "import": "Make an inventory from Slurm's files, a running Slurm or other tools' models.",
     "plan": "Show the fastest ways to train a model on this site, and where the time goes.",
     "show": "Show the room, the catalogue, Slurm's releases, templates or the schema.",
     "twin": "Run a command against a private Slurm of this inventory.",
@@ -32,7 +34,8 @@ class LazyGroup(click.Group):
         """Import and return a command, None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"{__package__}.{cmd_name}")
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        module = importlib.import_module(f"{__package__}.{name}")
         command: click.Command = module.command
         return command
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..catalogue import UnknownName, find_accelerator
 from ..errors import ConfigError, Problem, UsageError, Where
 from ..inventory import Inventory, loads
 from .build import build
-from .document import Leaf, Tree, facts, render
+from .compare import merge_live
+from .document import Leaf, facts, render
+from .live import PLACE, SOURCE, Shows, read_live
 from .room import Remark, Room
 from .sources import read_sources
 
@@ -27,15 +30,34 @@ class Imported:
     """Mistakes, disagreements, what is lost and what no source says."""
 
 
-def import_files(texts: Sequence[str], given: Mapping[str, str]) -> Imported:
-    """Return the inventory of files; ``given`` maps GRES types to accelerators."""
+def import_sources(
+    texts: Sequence[str], given: Mapping[str, str], client: Callable[[], Shows]
+) -> Imported:
+    """Return the inventory of sources: files, directories, ``slurm:`` for the running Slurm.
+
+    ``given`` maps GRES types to accelerators; ``client`` is asked for only where it is
+    needed. Raises ``ConfigError`` for a source that is none, or if they make no inventory.
+    """
     room = Room()
-    read_sources(list(texts), room)
-    return finish(room, given)
+    files = [text for text in texts if text != SOURCE]
+    if len(files) == len(texts):
+        read_sources(files, room)
+    else:
+        live = Room(sources=[SOURCE])
+        conf = read_live(client(), live)
+        if conf and os.access(conf, os.R_OK):
+            read_sources([conf, *files], room)
+            room = merge_live(room, live)
+        else:
+            what = f"{conf or 'slurm.conf'} cannot be read here"
+            todo = "device files and comments of ours are not known: import where it lies"
+            live.unsaid(PLACE, what, todo)
+            read_sources(files, live)
+            room = live
+    return _finish(room, given)
 
 
-def finish(room: Room, given: Mapping[str, str]) -> Imported:
-    """Return the inventory that facts amount to; raises ``ConfigError`` if there is none."""
+def _finish(room: Room, given: Mapping[str, str]) -> Imported:
     for name in given.values():
         try:
             find_accelerator(name)
@@ -43,17 +65,20 @@ def finish(room: Room, given: Mapping[str, str]) -> Imported:
             raise UsageError(f"--accelerator: {error}") from error
     document = build(room, given)
     text = HEAD.format(sources=", ".join(room.sources)) + render(document)
-    try:
-        inventory = loads(text, "imported inventory")
-    except ConfigError as error:
-        raise ConfigError(_at_sources(error, document, room)) from error
+    inventory = _loaded(text, room)
     return Imported(text, inventory, tuple(facts(document)), tuple(room.all_remarks()))
 
 
+def _loaded(text: str, room: Room) -> Inventory:
+    try:
+        return loads(text, "imported inventory")
+    except ConfigError as error:
+        place = Where(room.sources[0])
+        problems = [
+            Problem(place, f"makes no inventory: {problem.what}", problem.todo)
+            for problem in error.problems
+        ]
+        raise ConfigError(problems) from error
+
+
 HEAD = "# Imported from {sources}\n"
-
-
-def _at_sources(error: ConfigError, document: Tree, room: Room) -> list[Problem]:
-    """Return the problems of an inventory that does not load, with where their values are from."""
-    place = Where(room.sources[0] if room.sources else "")
-    return [Problem(place, f"does not make an inventory: {p.what}", p.todo) for p in error.problems]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from ..errors import ConfigError, Problem, UsageError, Where
 from ..inventory import yamltree
+from ..slurmconf.facts import AS_GIVEN, TWIN
+from ..slurmconf.generate import ROOT
 from ..slurmconf.grammar import Line, parse_lines, read_text
 from . import domains, topograph, topology_yaml
 from .gres_conf import read_gres_conf
@@ -108,6 +110,8 @@ def _files(kind: str, path: Path) -> dict[Path, str]:
     if not path.exists():
         raise ConfigError.one(str(path), "no such file or directory")
     kind = kind or kind_of(path)
+    if kind == "slurm.conf" and read_text(path).startswith(TWIN):
+        path = path.parent / AS_GIVEN / ROOT
     found = {path: kind}
     if kind == "slurm.conf":
         beside = {name: path.parent / name for name in BESIDE}

@@ -23,8 +23,12 @@ KINDS = ("tree", "block", "flat", "ring", "torus3d")
 
 def read_topology_yaml(path: Path, room: Room) -> None:
     """Add what a topology.yaml says."""
-    text = read_text(path)
-    tree, problems = yamltree.parse(text, str(path))
+    add_topologies(read_text(path), str(path), room)
+
+
+def add_topologies(text: str, source: str, room: Room) -> None:
+    """Add what the text of a topology.yaml says."""
+    tree, problems = yamltree.parse(text, source)
     room.errors += problems
     lines = [line.strip() for line in text.splitlines()]
     reader = _Reader(room, lines)
@@ -116,7 +120,7 @@ class _Reader:
         name = self._text(fields, "name", node)
         shapes = []
         for item in self.items(fields.get("placements"), "placements"):
-            shape = self._fields(item, ("dims",))
+            shape = self._fields(item, ("dims", "anchor_seed", "anchor_spacing"))
             shapes.append(self._dims(shape.get("dims"), item.where))
         dims = self._dims(fields.get("dims"), node.where)
         hosts = self._hosts(fields.get("nodes"))

@@ -1,0 +1,121 @@
+"""``sn import``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import common
+from .guard import tell
+
+if TYPE_CHECKING:
+    from ..discovery import Imported
+    from ..errors import Where
+
+
+@click.command("import")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write into this new file.")
+@click.option(
+    "--accelerator",
+    "accelerators",
+    multiple=True,
+    metavar="TYPE=NAME",
+    help="What a GRES type, or a GRES without one, is in the catalogue, like gpu=h100-sxm.",
+)
+@common.json_option
+def command(
+    sources: tuple[str, ...], output: Path | None, accelerators: tuple[str, ...], as_json: bool
+) -> int:
+    """Make an inventory from Slurm's files, a running Slurm or other tools' models.
+
+    A SOURCE is slurm.conf (with what lies beside it), its directory, gres.conf,
+    topology.conf, topology.yaml, a model of topograph, a list of HOST: DOMAIN lines,
+    or slurm: for the running Slurm. The kind is known from the content; KIND:PATH
+    forces it.
+
+    Each value says in a comment where it comes from. Authors' mistakes, sources that
+    disagree, what an inventory cannot hold and what no source says are warnings. Exit
+    code 4 if there is nothing to import, or a file that Slurm itself would refuse.
+    """
+    from ..discovery import import_sources
+    from ..slurm import CliClient
+
+    if output is not None:
+        _refuse_existing(output)
+    given = dict(map(_pair, accelerators))
+    imported = import_sources(sources, given, lambda: CliClient(os.environ))
+    for remark in imported.remarks:
+        tell("warning", str(remark))
+    if output is not None:
+        from ..data import write_atomically
+
+        _refuse_existing(output)
+        write_atomically({output: imported.text})
+    if as_json:
+        common.print_json(_as_json(imported))
+    elif output is not None:
+        click.echo(_summary(output, imported))
+    else:
+        click.echo(imported.text, nl=False)
+    return 0
+
+
+def _refuse_existing(output: Path) -> None:
+    from ..errors import ConfigError
+
+    if output.exists() or output.is_symlink():
+        todo = "an import never writes over a file: choose another name, then compare the two"
+        raise ConfigError.one(str(output), "exists", todo)
+    if not output.parent.is_dir():
+        raise ConfigError.one(str(output), "its directory does not exist", "make it first")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, name = text.partition("=")
+    if not (key and equals and name):
+        raise click.UsageError(f"--accelerator {text}: expected TYPE=NAME, like gpu=h100-sxm")
+    return key, name
+
+
+def _summary(output: Path, imported: Imported) -> str:
+    room = imported.inventory
+    counts = {
+        "supernodes": len(room.supernodes),
+        "pools": len(room.pools),
+        "nodes": sum(len(domain.hosts) for domain in room.domains),
+        "partitions": len(room.partitions),
+        "warnings": len(imported.remarks),
+    }
+    return f"{output}: {', '.join(f'{count} {what}' for what, count in counts.items())}"
+
+
+def _as_json(imported: Imported) -> dict[str, Any]:
+    return {
+        "inventory": imported.text,
+        "facts": [
+            {
+                "path": path,
+                "value": leaf.value,
+                "origin": list(map(_place, leaf.origin)),
+                "remark": leaf.remark,
+            }
+            for path, leaf in imported.facts
+        ],
+        "remarks": [
+            {
+                "kind": remark.kind,
+                **_place(remark.problem.where),
+                "what": remark.problem.what,
+                "todo": remark.problem.todo,
+            }
+            for remark in imported.remarks
+        ],
+    }
+
+
+def _place(where: Where) -> dict[str, Any]:
+    return {"file": where.file, "line": where.line, "column": where.column}
