@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from ..catalogue import find_accelerator
 from ..errors import Problem, SlurmError, Where
-from ..inventory import Devices
+from ..inventory import Devices, OtherGres
 from ..slurm import Gres
 from ..slurm.parse import gres as parse_gres
-from .files import core_shares, mig_of, tidy
+from .files import core_shares, mig_of, one_text, tidy
 from .gpus import accelerator_of, split_mig
-from .records import SHARING, Record, Records
+from .records import Record, Records
 from .room import NodeFacts, Room
 
 CARD_NAMES = frozenset({"gpu", "npu", "dcu", "mlu", "xpu", "gcu", "musa"})
 """Names of GRES that are cards even where nothing says of which kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class GresOfNode:
+    """What Slurm counts on a node."""
+
+    devices: tuple[Devices, ...]
+    others: tuple[OtherGres, ...]
 
 
 @dataclass(slots=True)
@@ -25,8 +34,7 @@ class _Kind:
     gres: str
     type: str
     accelerator: str
-    count: int
-    where: Where
+    count: int = 0
     records: list[Record] = field(default_factory=list)
     profiles: list[tuple[str, int]] = field(default_factory=list)
 
@@ -35,206 +43,210 @@ class CardReader:
     """Finds the cards of nodes; ``room`` hears what does not fit."""
 
     def __init__(self, room: Room, records: Records, given: Mapping[str, str]) -> None:
-        self._room = room
-        self._records = records
-        self._given = given
+        self.room = room
+        self.records = records
+        self.given = given
 
-    def devices(
-        self, node: NodeFacts, hosts: tuple[str, ...], cores: tuple[int, int]
-    ) -> tuple[Devices, ...]:
-        """Return the cards of hosts that see the same records.
+    def read(self, node: NodeFacts, hosts: tuple[str, ...], shape: tuple[int, int]) -> GresOfNode:
+        """Return what hosts that see the same records have.
 
-        ``cores`` are the node's sockets and the cores of each.
+        ``shape`` are the node's sockets and the cores of each.
         """
-        records = self._records.of(self._records.signature(hosts[0]))
-        items = self._items(node, hosts, records)
-        kinds: dict[tuple[str, str], _Kind] = {}
-        for item in items:
-            if item.name not in SHARING:
-                self._take(kinds, item, node, hosts, records)
-        found = [
-            devices
-            for kind in kinds.values()
-            if (devices := self._devices(kind, hosts, cores)) is not None
-        ]
-        return tidy(self._shared(found, items, node, hosts, records))
+        return _Reading(self, node, hosts, shape).all()
 
-    def _items(self, node: NodeFacts, hosts: tuple[str, ...], records: list[Record]) -> list[Gres]:
-        """Return what Slurm counts, types taken from gres.conf where slurm.conf has none."""
+
+class _Reading:
+    """One class of nodes: a line of slurm.conf, and the records that its hosts see."""
+
+    def __init__(
+        self, reader: CardReader, node: NodeFacts, hosts: tuple[str, ...], shape: tuple[int, int]
+    ) -> None:
+        self._reader = reader
+        self._node = node
+        self._hosts = hosts
+        self._shape = shape
+        self._records = reader.records.of(reader.records.signature(hosts[0]))
         said = node.keys.get("gres")
-        if said is None:
-            if not self._room.nodes:
-                return [Gres(r.name, r.type, r.count) for r in records]
-            if self._records.names(hosts[0]) and records:
-                what = f"gres.conf has {records[-1].name} for {{hosts}}, slurm.conf has no Gres="
-                self._disagree(records[-1].where, what, hosts, "Slurm counts none: add Gres=")
+        self._where = said.where if said else node.where
+
+    def all(self) -> GresOfNode:
+        items = self._items()
+        kinds: dict[tuple[str, str], _Kind] = {}
+        others: list[OtherGres] = []
+        for item in items:
+            if item.name != "shard" and not self._take(kinds, item):
+                others.append(self._other(item))
+        found = []
+        for kind in kinds.values():
+            devices = self._devices(kind)
+            if devices is None:
+                others += [
+                    OtherGres(kind.gres, f"{kind.type}_{profile}", count)
+                    for profile, count in kind.profiles
+                ]
+            else:
+                found.append(devices)
+        shards = sum(item.count for item in items if item.name == "shard")
+        return GresOfNode(tidy(self._shared(found, shards)), tuple(others))
+
+    def _items(self) -> list[Gres]:
+        """Return what Slurm counts, types taken from gres.conf where slurm.conf has none."""
+        said = self._node.keys.get("gres")
+        if said is None and self._reader.room.nodes:
+            if self._records and self._reader.records.names(self._hosts[0]):
+                name, where = self._records[-1].name, self._records[-1].where
+                what = f"gres.conf has {name} for {{hosts}}, slurm.conf has no Gres="
+                self._tell("disagreement", where, what, "Slurm counts none: add Gres=")
             return []
+        if said is None:
+            return _summed([Gres(r.name, r.type, r.count) for r in self._records])
         try:
             items = parse_gres(said.text)
         except SlurmError as error:
-            self._room.error(said.where, str(error))
+            self._reader.room.error(said.where, str(error))
             return []
         found: list[Gres] = []
         for item in items:
-            typed = [r for r in records if r.name == item.name and r.type]
+            typed = [r for r in self._records if r.name == item.name and r.type]
             if not item.type and typed and sum(r.count for r in typed) == item.count:
                 found += [Gres(r.name, r.type, r.count) for r in typed]
             else:
                 found.append(item)
-        return found
+        return _summed(found)
 
-    def _take(
-        self,
-        kinds: dict[tuple[str, str], _Kind],
-        item: Gres,
-        node: NodeFacts,
-        hosts: tuple[str, ...],
-        records: list[Record],
-    ) -> None:
+    def _take(self, kinds: dict[tuple[str, str], _Kind], item: Gres) -> bool:
+        """Add cards to their kind; return whether they are of the catalogue."""
         base, profile = split_mig(item.type)
-        accelerator = self._accelerator(item, base, node, hosts)
+        accelerator = self._accelerator(item, base)
+        same = self._same(item)
         if not accelerator:
-            return
-        kind = kinds.setdefault(
-            (item.name, base), _Kind(item.name, base, accelerator, 0, _place(node))
-        )
-        same = [r for r in records if r.name == item.name and r.type in (item.type, "")]
-        counted = sum(record.count for record in same)
+            self._compare(item, same)
+            return False
+        kind = kinds.setdefault((item.name, base), _Kind(item.name, base, accelerator))
+        kind.count += item.count
         if profile:
             kind.profiles.append((profile, item.count))
-        if not any(record in kind.records for record in same):
-            kind.records += same
-        kind.count += item.count
-        if not self._room.gres or counted == item.count or self._records.detects(hosts[0]):
-            return
-        shown = f"{item} of {{hosts}}"
-        if not same:
-            others = [r for r in records if r.name == item.name]
-            has = f"gres.conf has {Gres(others[0].name, others[0].type, others[0].count)}"
-            what = f"{shown}: {has if others else 'no line of gres.conf'}" if others else ""
-            what = what or f"{shown}: no line of gres.conf names it"
-            self._disagree(kind.where, what, hosts, "slurmd would report none: add the line")
-        elif kind.count > counted:
-            what = f"{shown}: gres.conf names {counted}"
-            self._disagree(same[0].where, what, hosts, "slurmctld drains such nodes")
-            kind.records.clear()
+        if self._compare(item, same):
+            kind.records += [record for record in same if record not in kind.records]
+        return True
 
-    def _accelerator(self, item: Gres, base: str, node: NodeFacts, hosts: tuple[str, ...]) -> str:
+    def _same(self, item: Gres) -> list[Record]:
+        return [r for r in self._records if r.name == item.name and r.type in (item.type, "")]
+
+    def _compare(self, item: Gres, same: list[Record]) -> bool:
+        """Return whether records name as many as Slurm counts; tell where they do not."""
+        counted = sum(record.count for record in same)
+        if counted == item.count:
+            return True
+        reader = self._reader
+        if not reader.room.gres or reader.records.detects(self._hosts[0]):
+            return False
+        if not same:
+            other = next((r for r in self._records if r.name == item.name), None)
+            has = f"gres.conf has {other.name}:{other.type}" if other else "no line of gres.conf"
+            todo = "slurmd would report none: give both the same name and type"
+            self._tell("disagreement", self._where, f"{item} of {{hosts}}: {has}", todo)
+        else:
+            what = f"{item} of {{hosts}}: gres.conf names {counted}"
+            todo = "a node that has fewer than slurm.conf says is drained: correct one"
+            self._tell("disagreement", same[0].where, what, todo)
+        return False
+
+    def _accelerator(self, item: Gres, base: str) -> str:
         """Return the catalogue's id, empty after a remark."""
-        of_ours = dict(node.domain.types) if node.domain else {}
+        of_ours = dict(self._node.domain.types) if self._node.domain else {}
         if base in of_ours:
             return of_ours[base]
         key = base or item.name
-        found = accelerator_of(key, self._given) if key != "gpu" or key in self._given else None
+        given = self._reader.given
+        found = accelerator_of(key, given) if key not in CARD_NAMES or key in given else None
         if found:
             return found.id
-        label = str(Gres(item.name, item.type, item.count))
-        where = _place(node)
-        if item.name in CARD_NAMES:
-            todo = f"say which with --accelerator {key}=NAME: 'sn show accelerators' lists them"
-            what = f"{label} of {{hosts}}: which accelerator is not said: left out"
-            if base:
-                what = f"{label} of {{hosts}}: no accelerator of the catalogue: left out"
-            self._room.of_hosts("lost", Problem(where, what, todo), hosts)
-        else:
-            what = f"GRES {label} of {{hosts}} is no card: left out"
-            todo = "an inventory holds cards; write other GRES by hand"
-            self._room.of_hosts("lost", Problem(where, what, todo), hosts)
+        if self._node.domain is None:
+            is_card = item.name in CARD_NAMES
+            what = "no accelerator of the catalogue" if base and is_card else "no card"
+            if is_card and not base:
+                what = "no source says which accelerator"
+            todo = "Slurm goes on counting it, no plan uses it"
+            if is_card:
+                todo += f"; --accelerator {key}=NAME says which ('sn show accelerators')"
+            self._tell("unsaid", self._where, f"{item} of {{hosts}}: {what}", todo)
         return ""
 
-    def _devices(
-        self, kind: _Kind, hosts: tuple[str, ...], cores: tuple[int, int]
-    ) -> Devices | None:
+    def _other(self, item: Gres) -> OtherGres:
+        files = tuple(
+            dict.fromkeys(name for r in self._same(item) for names in r.devices for name in names)
+        )
+        fits = item.name == "mps" or len(files) == item.count
+        return OtherGres(
+            item.name, item.type, item.count, files if fits and one_text(files) else ()
+        )
+
+    def _devices(self, kind: _Kind) -> Devices | None:
         listed = [(record, files) for record in kind.records for files in record.devices]
-        files = [files[0] for _, files in listed]
+        files = [names[0] for _, names in listed]
         mig: tuple[tuple[str, tuple[int, ...]], ...] = ()
-        count = kind.count
         if kind.profiles:
             files, mig = mig_of([(split_mig(r.type)[1], names) for r, names in listed])
-            listed = [item for item in listed if item[1][0] in files][: len(files)]
-            count = len(files)
             if not mig:
                 shown = ", ".join(f"{number} of {name}" for name, number in kind.profiles)
-                what = f"MIG of {kind.gres}:{kind.type} of {{hosts}} ({shown}): left out"
-                todo = "give the instances, which 'nvidia-smi mig -lgi' lists, as mig:"
-                self._room.of_hosts("lost", Problem(kind.where, what, todo), hosts)
+                what = f"MIG of {kind.gres}:{kind.type} of {{hosts}} ({shown})"
+                todo = "no source says of which cards: no plan uses them"
+                self._tell("unsaid", self._where, what, todo)
                 return None
-        shares, problem = core_shares([record.cores for record, _ in listed], cores)
+            listed = list({names[0]: (record, names) for record, names in listed}.values())
+        if files and not one_text(files):
+            what = f"files of {kind.gres} of {{hosts}}: {', '.join(files[:3])}"
+            self._tell("lost", listed[0][0].where, what, "an inventory folds them into one text")
+            files = []
+        shares, problem = core_shares([record.cores for record, _ in listed], self._shape)
         if problem:
-            where = listed[0][0].where
             what = f"Cores of {kind.gres} of {{hosts}}: {problem}: left out"
             todo = "count physical cores as slurmd does, whole sockets at a time"
-            self._room.of_hosts("mistake", Problem(where, what, todo), hosts)
+            self._tell("mistake", listed[0][0].where, what, todo)
         links = tuple(record.links for record, _ in listed)
         return Devices(
             accelerator=kind.accelerator,
-            count=count,
+            count=len(files) if mig else kind.count,
             gres=kind.gres,
-            type=kind.type or accelerator_type(kind.accelerator),
+            type=kind.type or find_accelerator(kind.accelerator).gres_type,
             files=tuple(files),
             cores=shares,
             links=links if all(links) else (),
             mig=mig,
         )
 
-    def _shared(
-        self,
-        found: list[Devices],
-        items: list[Gres],
-        node: NodeFacts,
-        hosts: tuple[str, ...],
-        records: list[Record],
-    ) -> list[Devices]:
+    def _shared(self, found: list[Devices], total: int) -> list[Devices]:
         """Return the cards with their shards."""
-        for item in items:
-            if item.name == "mps":
-                what = f"{item} of {{hosts}}: left out"
-                todo = "an inventory splits cards into shards or by MIG, not by MPS"
-                self._room.of_hosts("lost", Problem(_place(node), what, todo), hosts)
-        total = sum(item.count for item in items if item.name == "shard")
         if not total:
             return found
-        per_file = dict(_shards(records))
-        cards = sum(devices.count for devices in found if devices.gres == "gpu")
-        shards = {
-            index: per_file.get(devices.files[0] if devices.files else "", total // max(cards, 1))
-            for index, devices in enumerate(found)
-            if devices.gres == "gpu"
+        per_file = {
+            names[0]: record.count // len(record.devices)
+            for record in self._records
+            if record.name == "shard" and record.devices
+            for names in record.devices
         }
-        if sum(count * found[index].count for index, count in shards.items()) != total:
+        cards = sum(devices.count for devices in found if devices.gres == "gpu")
+        shared = [
+            replace(devices, shards=per_file.get((*devices.files, "")[0], total // max(cards, 1)))
+            if devices.gres == "gpu"
+            else devices
+            for devices in found
+        ]
+        if sum(devices.shards * devices.count for devices in shared) != total:
             what = f"{total} shards of {{hosts}} for {cards} cards: left out"
             todo = "an inventory has as many for each card of a kind"
-            self._room.of_hosts("lost", Problem(_place(node), what, todo), hosts)
+            self._tell("lost", self._where, what, todo)
             return found
-        return [
-            devices if index not in shards else _with_shards(devices, shards[index])
-            for index, devices in enumerate(found)
-        ]
+        return shared
 
-    def _disagree(self, where: Where, what: str, hosts: tuple[str, ...], todo: str) -> None:
-        self._room.of_hosts("disagreement", Problem(where, what, todo), hosts)
+    def _tell(self, kind: str, where: Where, what: str, todo: str) -> None:
+        self._reader.room.of_hosts(kind, Problem(where, what, todo), self._hosts)
 
 
-def accelerator_type(accelerator: str) -> str:
-    """Return the GRES type of an accelerator where no source gives one."""
-    from ..catalogue import find_accelerator
-
-    return find_accelerator(accelerator).gres_type
-
-
-def _shards(records: list[Record]) -> Iterator[tuple[str, int]]:
-    for record in records:
-        if record.name == "shard" and record.devices and record.count % len(record.devices) == 0:
-            for files in record.devices:
-                yield files[0], record.count // len(record.devices)
-
-
-def _with_shards(devices: Devices, shards: int) -> Devices:
-    from dataclasses import replace
-
-    return replace(devices, shards=shards)
-
-
-def _place(node: NodeFacts) -> Where:
-    said = node.keys.get("gres")
-    return said.where if said else node.where
+def _summed(items: Sequence[Gres]) -> list[Gres]:
+    """Return the items with those of one name and type made one."""
+    counts: dict[tuple[str, str], int] = {}
+    for item in items:
+        counts[item.name, item.type] = counts.get((item.name, item.type), 0) + item.count
+    return [Gres(name, kind, count) for (name, kind), count in counts.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,6 +24,17 @@ def tidy(kinds: Sequence[Devices]) -> tuple[Devices, ...]:
             if device_files(tried) == [devices.files for devices in kinds]:
                 return tuple(tried)
     return tuple(kinds)
+
+
+def one_text(files: Sequence[str]) -> bool:
+    """Return whether device files fold into one text, as an inventory has them."""
+    folders = {file.rpartition("/")[0] for file in files}
+    folded = hostlist.fold([file.rpartition("/")[2] for file in files], sort=False)
+    return (
+        len(folders) == 1
+        and files[0].startswith("/dev/")
+        and "," not in re.sub(r"\[[^\]]*\]", "", folded)
+    )
 
 
 def core_shares(cores: list[str], node: tuple[int, int]) -> tuple[tuple[str, ...], str]:

@@ -10,6 +10,7 @@ from .. import hostlist
 from ..errors import Where
 from ..inventory import Interconnect
 from ..slurmconf.facts import DomainFacts
+from .cards import CARD_NAMES
 from .machines import Host
 from .network import nearest_hosts
 from .room import GroupFacts, Room, TopologyFacts
@@ -173,7 +174,9 @@ def _pools(left: list[Host], roots: Mapping[str, str]) -> list[Group]:
     """Return a pool for each kind of cards on each fabric."""
     kinds: dict[tuple[tuple[str, ...], str], list[Host]] = {}
     for host in left:
-        types = tuple(dict.fromkeys(item.type for item in host.machine.devices))
+        machine = host.machine
+        cards = [item.type or item.name for item in machine.others if item.name in CARD_NAMES]
+        types = tuple(dict.fromkeys([*(item.type for item in machine.devices), *cards]))
         kinds.setdefault((types, roots.get(host.name, "")), []).append(host)
     alike = [types for types, _ in kinds]
     found = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .. import hostlist
 from ..errors import Problem, Where, nearest
-from ..inventory import Devices
+from ..inventory import Devices, OtherGres
 from ..inventory.options import NODE_OPTIONS
 from ..slurmconf.grammar import Said
 from .cards import CardReader
@@ -36,6 +36,7 @@ class Machine:
     threads: int
     memory_mib: int
     devices: tuple[Devices, ...]
+    others: tuple[OtherGres, ...]
     features: tuple[str, ...]
     cloud: bool
     options: tuple[tuple[str, str], ...]
@@ -115,7 +116,7 @@ _NUMBERS = frozenset(
 def _machine(node: NodeFacts, hosts: tuple[str, ...], room: Room, reader: CardReader) -> Machine:
     keys = node.keys
     shape, cpus = shape_of(keys, room)
-    devices = reader.devices(node, hosts, (shape["sockets"], shape["cores"]))
+    gres = reader.read(node, hosts, (shape["sockets"], shape["cores"]))
     state = keys["state"].text.upper() if "state" in keys else "UNKNOWN"
     options = list(_options(node, hosts, room).items())
     if cpus != shape["sockets"] * shape["cores"] * shape["threads"]:
@@ -132,8 +133,9 @@ def _machine(node: NodeFacts, hosts: tuple[str, ...], room: Room, reader: CardRe
         cores=shape["cores"],
         threads=shape["threads"],
         memory_mib=max(shape["memory"], 1),
-        devices=devices,
-        features=_features(node, devices),
+        devices=gres.devices,
+        others=gres.others,
+        features=_features(node, gres.devices),
         cloud=state == "CLOUD",
         options=tuple(options),
         unsaid=unsaid,
@@ -209,7 +211,7 @@ def _number(said: Said, room: Room) -> int:
 def _gres_places(
     node: NodeFacts, machine: Machine, records: Records, signature: tuple[int, ...]
 ) -> list[Where]:
-    names = {devices.gres for devices in machine.devices}
+    names = {item.gres for item in machine.devices} | {item.name for item in machine.others}
     found = [record.where for record in records.of(signature) if record.name in names]
     return [where for where in found if where != node.where]
 

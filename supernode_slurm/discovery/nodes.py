@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from .. import hostlist
 from ..catalogue import find_accelerator
 from ..errors import Where
-from ..inventory import Devices
+from ..inventory import Devices, OtherGres
 from ..inventory.nodes import usual_types
 from .document import Leaf, Tree
 from .machines import Host, Machine
@@ -49,6 +49,11 @@ def _section(machine: Machine, hosts: list[Host], types: Mapping[str, str]) -> d
         }
     if gres != "gpu":
         found["gres"] = leaf(gres)
+    if machine.others:
+        found["other_gres"] = {
+            ":".join(filter(None, (item.name, item.type))): _other(item, origin)
+            for item in machine.others
+        }
     found["sockets"] = leaf(machine.sockets, "sockets")
     found["cores"] = leaf(machine.cores, "cores")
     if machine.threads != 1:
@@ -88,6 +93,13 @@ def _devices(
     if devices.mig:
         found["mig"] = {profile: leaf(ids) for profile, ids in devices.mig}
     return found if len(found) > 1 else found["count"]
+
+
+def _other(item: OtherGres, origin: tuple[Where, ...]) -> Tree:
+    count = Leaf(item.count, origin)
+    if not item.files:
+        return count
+    return {"count": count, "files": Leaf(_folded_files(item.files), origin)}
 
 
 def _folded_files(files: tuple[str, ...]) -> str:

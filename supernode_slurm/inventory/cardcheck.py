@@ -10,7 +10,7 @@ from ..catalogue import find_accelerator, platform
 from ..errors import Problem, Where
 from . import schema
 from .cards import DEVICE_LIMIT, LAST_INSTANCE, device_files, expand_files, gres_devices
-from .model import Devices
+from .model import Devices, OtherGres
 
 
 def check_devices(item: schema.DeviceSection, raw: schema.NodesSection) -> Iterator[Problem]:
@@ -63,6 +63,29 @@ def check_node(place: Where, devices: Sequence[Devices]) -> Iterator[Problem]:
             what = f"{count} devices of GRES '{name}' in a node"
             yield Problem(place, what, f"Slurm counts up to {DEVICE_LIMIT}")
     yield from _check_links(place, devices)
+
+
+def check_other(
+    place: Where, others: Sequence[OtherGres], devices: Sequence[Devices]
+) -> Iterator[Problem]:
+    """Yield what other GRES cannot be beside the cards of a node."""
+    used = {file for names in device_files(devices) for file in names}
+    kinds = {(item.gres, item.type) for item in devices}
+    names = {item.gres for item in devices}
+    for item in others:
+        label = ":".join(filter(None, (item.name, item.type)))
+        if (item.name, item.type) in kinds:
+            yield Problem(place, f"{label} is among the devices too", "name it once")
+        typed = {other.type != "" for other in others if other.name == item.name}
+        if len(typed) > 1 or (item.name in names and not item.type):
+            what = f"{label}: some {item.name} have a type, others none: slurmctld refuses that"
+            yield Problem(place, what, "give all of them a type")
+        if item.name == "gpu" and item.files and len(item.files) != item.count:
+            yield Problem(place, f"{label}: files do not name {item.count}", "name each once")
+        if item.name != "mps" and not used.isdisjoint(item.files):
+            file = next(file for file in item.files if file in used)
+            yield Problem(place, f"{file} is the file of two cards", "name each file once")
+        used |= set(item.files) if item.name != "mps" else set()
 
 
 def _check_cores(text: str, where: Where, raw: schema.NodesSection) -> Iterator[Problem]:

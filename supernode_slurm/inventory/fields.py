@@ -180,6 +180,13 @@ GresName = Annotated[
 GresType = Annotated[
     str, Text(NAME, "a name of letters, digits, '_', '.', '-'", RESERVED | {"NO_CONSUME"})
 ]
+OtherGres = Annotated[
+    str,
+    Text(
+        re.compile(r"(?!shard\b)[a-z][a-z0-9_]{0,30}(?::[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62})?\Z"),
+        "a GRES like 'gpu:m2070q' or 'mps'; shards stand with their cards",
+    ),
+]
 Feature = Annotated[
     str, Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-=]{0,62}\Z"), "a feature of one word")
 ]

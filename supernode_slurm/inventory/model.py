@@ -43,6 +43,17 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherGres:
+    """A GRES that is no card of the catalogue: Slurm counts it, no plan uses it."""
+
+    name: str
+    type: str
+    """Empty for none."""
+    count: int
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeClass:
     """Equal nodes, as Slurm must know them."""
 
@@ -61,6 +72,7 @@ class NodeClass:
     """Slurm powers these nodes up and down."""
     options: tuple[tuple[str, str], ...] = ()
     """What else stands on the NodeName line."""
+    other_gres: tuple[OtherGres, ...] = ()
 
     @property
     def device_count(self) -> int:

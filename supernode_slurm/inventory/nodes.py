@@ -9,9 +9,9 @@ from .. import hostlist
 from ..catalogue import UnknownName, find_accelerator
 from ..errors import ConfigError, Problem, Where
 from . import schema
-from .cardcheck import check_devices, check_node
+from .cardcheck import check_devices, check_node, check_other
 from .cards import expand_files
-from .model import Devices, NodeClass
+from .model import Devices, NodeClass, OtherGres
 from .yamltree import place_of
 
 
@@ -58,7 +58,21 @@ class NodeResolver:
             features=tuple(dict.fromkeys(raw.features)),
             cloud=raw.cloud,
             options=tuple(raw.options.items()),
+            other_gres=self._other_gres(raw, devices),
         )
+
+    def _other_gres(
+        self, raw: schema.NodesSection, devices: tuple[Devices, ...]
+    ) -> tuple[OtherGres, ...]:
+        found = []
+        for key, item in raw.other_gres.items():
+            name, _, kind = key.partition(":")
+            section = None if isinstance(item, int) else item
+            files = expand_files(section.files) if section and section.files else ()
+            count = section.count if section else item
+            found.append(OtherGres(name, kind, count if isinstance(count, int) else 0, files))
+        self.problems.extend(check_other(raw.at.get("other_gres", raw.at[""]), found, devices))
+        return tuple(found)
 
     def _devices(
         self, raw: schema.NodesSection, name: str, item: int | schema.DeviceSection

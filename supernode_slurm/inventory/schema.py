@@ -33,6 +33,7 @@ from .fields import (
     NodeOption,
     OneOf,
     OptionValue,
+    OtherGres,
     PartitionName,
     PartitionOption,
     Power,
@@ -122,6 +123,15 @@ class DeviceSection(Placed):
 
 
 @dataclass(slots=True, kw_only=True)
+class OtherGresSection(Placed):
+    """A GRES that is no card of the catalogue: Slurm counts it, no plan uses it."""
+
+    count: Count
+    files: DeviceFiles | None = None
+    """Without them slurmd must detect gpus by itself."""
+
+
+@dataclass(slots=True, kw_only=True)
 class NodesSection(Placed):
     """Equal nodes. ``memory`` is what ``slurmd -C`` reports; ``cores`` are per socket."""
 
@@ -129,6 +139,8 @@ class NodesSection(Placed):
     devices: dict[Word, Cards | DeviceSection] = field(default_factory=dict)
     gres: GresName = "gpu"
     type: GresType | None = None
+    other_gres: dict[OtherGres, Count | OtherGresSection] = field(default_factory=dict)
+    """What else Slurm counts on these nodes, by GRES name and type."""
     sockets: Cores
     cores: Cores
     threads: Cores = 1

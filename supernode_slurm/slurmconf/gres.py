@@ -11,7 +11,7 @@ from itertools import groupby
 
 from .. import hostlist
 from ..catalogue import Platform, find_accelerator, platform
-from ..inventory import GresDevice, Inventory, NodeClass, gres_devices
+from ..inventory import GresDevice, Inventory, NodeClass, OtherGres, gres_devices
 
 
 def gres_conf(inventory: Inventory) -> tuple[str, list[str]]:
@@ -38,6 +38,13 @@ def cloud_vendors(inventory: Inventory) -> tuple[str, ...]:
         for vendor in [vendor_of(device.accelerator)]
         if nodes.cloud and device.gres == "gpu"
     }
+    if vendors and any(
+        item.name == "gpu" and item.files
+        for nodes in inventory.node_classes
+        for item in nodes.other_gres
+        if nodes.cloud
+    ):
+        vendors["others"] = ""
     return tuple(sorted(vendors)) if len(set(vendors.values())) > 1 else ()
 
 
@@ -60,6 +67,23 @@ def _lines(nodes: NodeClass, with_flags: bool) -> Iterator[str]:
     for (_, shards), group in groupby(sharing, lambda device: (device.type, device.shards)):
         cards = tuple(group)
         yield f"Name=shard Count={shards * len(cards)} File={_files(cards)}"
+    for item in nodes.other_gres:
+        yield from _other(item, nodes if with_flags else None)
+
+
+def _other(item: OtherGres, nodes: NodeClass | None) -> Iterator[str]:
+    """Yield the line of another GRES; the flags of ``nodes`` are those of all its gpus."""
+    head = " ".join(filter(None, (f"Name={item.name}", f"Type={item.type}" * bool(item.type))))
+    files = f" File={hostlist.fold(item.files, sort=False)}" if item.files else ""
+    if item.name != "gpu":
+        yield f"{head} Count={item.count}{files}"
+    elif files:  # slurmctld passes over a gpu without a file
+        flags = {
+            vendor_of(devices.accelerator).slurm_env_flag
+            for devices in (nodes.devices if nodes else ())
+            if devices.gres == "gpu"
+        }
+        yield f"{head}{files}" + "".join(f" Flags={flag}" for flag in sorted(flags))
 
 
 def _ends(device: GresDevice, with_flags: bool) -> tuple[str, tuple[str, ...]]:

@@ -89,11 +89,12 @@ def _node_line(domain: Supernode | Pool, nodes: NodeClass, place: str) -> str:
 
 
 def _counts(nodes: NodeClass) -> Counter[tuple[str, str]]:
-    """Return how many of each GRES name and type a node has; shards have no type."""
+    """Return how many of each GRES name and type a node has, cards first; shards have no type."""
     devices = gres_devices(nodes.devices)
     counts = Counter((device.gres, device.type) for device in devices)
     shards = sum(device.shards for device in devices)
-    return counts + Counter({("shard", ""): shards})
+    others = {(item.name, item.type): item.count for item in nodes.other_gres}
+    return counts + Counter({("shard", ""): shards}) + Counter(others)
 
 
 def _options(options: Mapping[str, str]) -> Iterator[str]:
