@@ -178,6 +178,10 @@ class _Reading:
             dict.fromkeys(name for r in self._same(item) for names in r.devices for name in names)
         )
         fits = item.name == "mps" or len(files) == item.count
+        cores = next((record for record in self._same(item) if record.cores), None)
+        if cores and self._node.domain is None:
+            what = f"Cores of {item.name} of {{hosts}}: left out"
+            self._tell("lost", cores.where, what, "an inventory has them for cards it knows")
         return OtherGres(
             item.name, item.type, item.count, files if fits and one_text(files) else ()
         )

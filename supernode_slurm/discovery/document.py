@@ -31,14 +31,23 @@ class Leaf:
 Tree = Leaf | dict[str, "Tree"] | list["Tree"]
 
 
-def render(tree: dict[str, Tree]) -> str:
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A document as text, and who said each line of it."""
+
+    lines: tuple[str, ...]
+    origins: tuple[tuple[Where, ...], ...]
+
+
+def render(tree: dict[str, Tree], head: str) -> Rendered:
     """Return the YAML text; an origin is a comment where it is not that of the line above."""
     writer = _Writer()
+    writer.put(head)
     for key, value in tree.items():
-        if writer.lines and isinstance(value, (dict, list)):
-            writer.lines.append("")
+        if isinstance(value, (dict, list)):
+            writer.put("")
         writer.entry(key, value, 0, "")
-    return "".join(f"{line}\n" for line in writer.lines)
+    return Rendered(tuple(writer.lines), tuple(writer.origins))
 
 
 def facts(tree: Tree, path: str = "") -> Iterator[tuple[str, Leaf]]:
@@ -94,7 +103,13 @@ def origin_text(origin: Iterable[Where]) -> str:
 class _Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.origins: list[tuple[Where, ...]] = []
         self._said = ""
+
+    def put(self, line: str, origin: tuple[Where, ...] = ()) -> None:
+        """Add a line."""
+        self.lines.append(line)
+        self.origins.append(origin)
 
     def entry(self, key: str, value: Tree, depth: int, dash: str) -> None:
         """Write ``key: value``; ``dash`` begins an item of a list."""
@@ -103,15 +118,15 @@ class _Writer:
         if isinstance(value, Leaf):
             self._line(f"{label} {_leaf(value)}", value)
         elif not value:
-            self.lines.append(f"{label} {'{}' if isinstance(value, dict) else '[]'}")
+            self.put(f"{label} {'{}' if isinstance(value, dict) else '[]'}")
         elif (short := _flow(value)) and len(label) + len(short) < WIDTH:
             self._line(f"{label} {short}", _summary(value))
         elif isinstance(value, dict):
-            self.lines.append(label)
+            self.put(label)
             for name, item in value.items():
                 self.entry(name, item, depth + 1 + bool(dash), "")
         else:
-            self.lines.append(label)
+            self.put(label)
             for item in value:
                 self._item(item, depth + 1 + bool(dash))
 
@@ -132,7 +147,7 @@ class _Writer:
         if origin:
             self._said = origin
         comment = ", ".join(filter(None, [leaf.remark, *said]))
-        self.lines.append(f"{text}  # {comment}" if comment else text)
+        self.put(f"{text}  # {comment}" if comment else text, leaf.origin)
 
 
 def scalar(value: Scalar) -> str:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from ..catalogue import UnknownName, find_accelerator
 from ..errors import ConfigError, Problem, UsageError, Where
 from ..inventory import Inventory, loads
+from .billing import ask_for_billing, bills_as_asked
 from .build import build
 from .compare import merge_live
-from .document import Leaf, facts, render
+from .document import Leaf, Tree, facts, render
 from .live import PLACE, SOURCE, Shows, read_live
 from .room import Remark, Room
 from .sources import read_sources
@@ -64,21 +65,23 @@ def _finish(room: Room, given: Mapping[str, str]) -> Imported:
         except UnknownName as error:
             raise UsageError(f"--accelerator: {error}") from error
     document = build(room, given)
-    text = HEAD.format(sources=", ".join(room.sources)) + render(document)
-    inventory = _loaded(text, room)
+    text, inventory = _loaded(document, room)
+    if room.ours and bills_as_asked(inventory):
+        ask_for_billing(document)
+        text, inventory = _loaded(document, room)
     return Imported(text, inventory, tuple(facts(document)), tuple(room.all_remarks()))
 
 
-def _loaded(text: str, room: Room) -> Inventory:
+def _loaded(document: dict[str, Tree], room: Room) -> tuple[str, Inventory]:
+    """Return the text and its inventory; problems are told at the places of the sources."""
+    rendered = render(document, f"# Imported from {', '.join(room.sources)}")
+    text = "".join(f"{line}\n" for line in rendered.lines)
     try:
-        return loads(text, "imported inventory")
+        return text, loads(text, "imported")
     except ConfigError as error:
-        place = Where(room.sources[0])
-        problems = [
-            Problem(place, f"makes no inventory: {problem.what}", problem.todo)
-            for problem in error.problems
-        ]
+        problems = []
+        for problem in error.problems:
+            origin = rendered.origins[problem.where.line - 1] if problem.where.line else ()
+            place = origin[0] if origin else Where(room.sources[0])
+            problems.append(Problem(place, f"makes no inventory: {problem.what}", problem.todo))
         raise ConfigError(problems) from error
-
-
-HEAD = "# Imported from {sources}\n"

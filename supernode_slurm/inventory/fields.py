@@ -183,7 +183,7 @@ GresType = Annotated[
 OtherGres = Annotated[
     str,
     Text(
-        re.compile(r"(?!shard\b)[a-z][a-z0-9_]{0,30}(?::[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62})?\Z"),
+        re.compile(r"(?!shard\b)[A-Za-z][A-Za-z0-9_]{0,30}(?::[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62})?\Z"),
         "a GRES like 'gpu:m2070q' or 'mps'; shards stand with their cards",
     ),
 ]
