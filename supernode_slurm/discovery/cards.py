@@ -231,8 +231,9 @@ class _Reading:
             for names in record.devices
         }
         cards = sum(devices.count for devices in found if devices.gres == "gpu")
+        even = 0 if per_file else total // max(cards, 1)
         shared = [
-            replace(devices, shards=per_file.get((*devices.files, "")[0], total // max(cards, 1)))
+            replace(devices, shards=per_file.get(next(iter(devices.files), ""), even))
             if devices.gres == "gpu"
             else devices
             for devices in found

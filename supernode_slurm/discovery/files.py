@@ -19,8 +19,7 @@ def tidy(kinds: Sequence[Devices]) -> tuple[Devices, ...]:
     """Return the cards of a node without files that are the vendor's usual ones."""
     usual = [replace(devices, files=()) for devices in kinds]
     if all(devices.files for devices in kinds):
-        gaps = [_missing(devices) for devices in kinds]
-        for tried in (usual, [replace(u, missing=g) for u, g in zip(usual, gaps, strict=True)]):
+        for tried in (usual, _with_gaps(kinds)):
             if device_files(tried) == [devices.files for devices in kinds]:
                 return tuple(tried)
     return tuple(kinds)
@@ -80,13 +79,26 @@ def mig_of(
     return (list(cards), kinds.pop()) if len(kinds) == 1 else ([], ())
 
 
-def _missing(devices: Devices) -> tuple[int, ...]:
-    """Return the gaps between the usual files that are there, none where they are many."""
-    vendor = platform(find_accelerator(devices.accelerator).vendor)
-    index = {vendor.files(number)[0]: number for number in range(DEVICE_LIMIT)}
-    there = {index[file] for file in devices.files if file in index}
+def _with_gaps(kinds: Sequence[Devices]) -> list[Devices]:
+    """Return the cards with the gaps between the usual files said as missing cards."""
+    indexes = []
+    for devices in kinds:
+        vendor = platform(find_accelerator(devices.accelerator).vendor)
+        usual = {vendor.files(number)[0]: number for number in range(DEVICE_LIMIT)}
+        indexes.append({usual[file] for file in devices.files if file in usual})
+    there = set().union(*indexes)
     gaps = [number for number in range(max(there, default=0)) if number not in there]
-    return tuple(gaps) if len(gaps) <= MOST_MISSING else ()
+    if len(gaps) > MOST_MISSING or 0 in gaps:
+        return list(kinds)
+    after = [min(n for n in there if n > gap) for gap in gaps]
+    return [
+        replace(
+            devices,
+            files=(),
+            missing=tuple(gap for gap, n in zip(gaps, after, strict=True) if n in mine),
+        )
+        for devices, mine in zip(kinds, indexes, strict=True)
+    ]
 
 
 def _not_sockets(text: str, sockets: int, size: int) -> str:

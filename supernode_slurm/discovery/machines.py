@@ -16,7 +16,8 @@ from .room import Keys, NodeFacts, Room
 
 OF_EACH = ("nodeaddr", "nodehostname", "bcastaddr", "port")
 """Keys whose value is a list with an entry for each node of the line."""
-_SHAPE = ("sockets", "cores", "threads", "memory")
+EACH_HAS_ITS_OWN = ""
+"""Keeps the place of such a key among the options of a line."""
 _USED = frozenset(
     {
         *("boards", "corespersocket", "cpus", "feature", "features", "gres", "procs"),
@@ -159,7 +160,9 @@ def _features(node: NodeFacts, devices: tuple[Devices, ...]) -> tuple[str, ...]:
 def _options(node: NodeFacts, hosts: tuple[str, ...], room: Room) -> dict[str, str]:
     found = {}
     for key, said in node.keys.items():
-        if key in _SPELLED and key not in _USED:
+        if key in OF_EACH:
+            found[_SPELLED[key]] = EACH_HAS_ITS_OWN
+        elif key in _SPELLED and key not in _USED:
             found[_SPELLED[key]] = said.text
         elif key not in _USED:
             what = f"'{key}' of {{hosts}} is no key of a NodeName line: left out"

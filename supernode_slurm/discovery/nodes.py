@@ -10,7 +10,7 @@ from ..errors import Where
 from ..inventory import Devices, OtherGres
 from ..inventory.nodes import usual_types
 from .document import Leaf, Tree
-from .machines import Host, Machine
+from .machines import EACH_HAS_ITS_OWN, Host, Machine
 
 
 def types_of(hosts: Mapping[str, Host]) -> dict[str, str]:
@@ -63,7 +63,9 @@ def _section(machine: Machine, hosts: list[Host], types: Mapping[str, str]) -> d
         found["features"] = leaf(machine.features)
     if machine.cloud:
         found["cloud"] = leaf(True)
-    options = dict(machine.options) | _own(hosts)
+    own = _own(hosts)
+    options = {key: own.get(key, value) for key, value in machine.options}
+    options = {key: value for key, value in options.items() if value != EACH_HAS_ITS_OWN}
     if options:
         found["options"] = {key: leaf(value) for key, value in options.items()}
     return found
