@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby, product
+from itertools import groupby
 
 RANGE_LIMIT = 65_536
 """Most hosts in one range (MAX_RANGE of Slurm's hostlist.c)."""
@@ -18,10 +18,14 @@ HOST_LIMIT = 1_000_000
 """Most hosts one list may expand to: a guard, not a limit of Slurm."""
 
 LONGEST_TAIL = 18
-"""Most trailing digits that Slurm's hostlist counts right: it overflows at 20."""
+"""Most trailing digits that are folded: Slurm counts in 64 bits, and scontrol dies at the end."""
 
+_DIGITS = "0123456789"
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
-_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?\Z")
+_BRACKET = re.compile(r"\[([^\]]*)\]")
+_RANGE = re.compile(r"([0-9]{1,63})(?:-([0-9]{1,63}))?\Z")
+_TOP = 2**64 - 1
+"""What Slurm takes any larger number for."""
 
 
 def expand(text: str) -> list[str]:
@@ -42,50 +46,59 @@ def fold(hosts: Iterable[str], sort: bool = True) -> str:
     the given order and only neighbours share a range.
     """
     tails = [_split_tail(host) for host in dict.fromkeys(hosts)]
-    if sort:
-        tails.sort(key=_tail_key)
     padded: dict[str, set[int]] = {}
     for prefix, digits in tails:
         if digits[:1] == "0" and len(digits) > 1:
             padded.setdefault(prefix, set()).add(len(digits))
-    widths = [_width(digits, padded.get(prefix)) for prefix, digits in tails]
     parts: list[str] = []
+    groups = _sorted_groups(tails) if sort else _given_groups(tails)
     for (prefix, width), group in groupby(
-        zip(tails, widths, strict=True), key=lambda pair: (pair[0][0], pair[1])
+        groups, key=lambda item: (item[0][0], _width(item[0][1], padded.get(item[0][0])))
     ):
-        numbers = [int(digits) for (_, digits), _ in group if digits]
+        numbers = [number for (_, size), some in group if size for number in some]
         parts.append(prefix + _ranges(numbers, width) if numbers else prefix)
     return ",".join(parts)
 
 
-def _split_tail(host: str) -> tuple[str, str]:
+_Tail = tuple[str, str]
+"""The name without its trailing digits, and the digits."""
+_Group = tuple[tuple[str, int], list[int]]
+"""A name and how many digits follow it, and the numbers that these are."""
+
+
+def _sorted_groups(tails: Iterable[_Tail]) -> Iterator[_Group]:
+    names: dict[str, dict[int, list[int]]] = {}
+    for prefix, digits in tails:
+        names.setdefault(prefix, {}).setdefault(len(digits), []).append(int(digits or 0))
+    for prefix in sorted(names):
+        for size, numbers in sorted(names[prefix].items()):
+            yield (prefix, size), sorted(numbers)
+
+
+def _given_groups(tails: Iterable[_Tail]) -> Iterator[_Group]:
+    for key, group in groupby(tails, key=lambda tail: (tail[0], len(tail[1]))):
+        yield key, [int(digits or 0) for _, digits in group]
+
+
+def _split_tail(host: str) -> _Tail:
     """Return the name and its trailing digits, which are empty where none may be folded."""
-    digits = digit_tail(host)
-    return (host, "") if len(digits) > LONGEST_TAIL else (host[: len(host) - len(digits)], digits)
+    prefix = host.rstrip(_DIGITS)
+    digits = host[len(prefix) :]
+    return (host, "") if len(digits) > LONGEST_TAIL else (prefix, digits)
 
 
 def digit_tail(host: str) -> str:
     """Return the digits at the end of a name."""
-    return host[len(host.rstrip("0123456789")) :]
+    return host[len(host.rstrip(_DIGITS)) :]
 
 
-def _tail_key(tail: tuple[str, str]) -> tuple[str, int, int]:
-    prefix, digits = tail
-    return prefix, len(digits), int(digits or 0)
+def _width(size: int, padded: set[int] | None) -> int:
+    """Return the padding under which numbers of some digits may be written, 0 for none.
 
-
-def _width(digits: str, padded: set[int] | None) -> int:
-    """Return the padding under which these digits may be written, 0 for none.
-
-    A number without a leading zero joins a padded group of its own width, or a
-    narrower one (``[08-100]``), or stands unpadded.
+    Numbers without a leading zero join a padded group of their own width, or a
+    narrower one (``[08-100]``), or stand unpadded.
     """
-    if not padded or not digits:
-        return 0
-    size = len(digits)
-    if digits[0] == "0" and size > 1:
-        return size
-    return max((width for width in padded if width <= size), default=0)
+    return max((width for width in padded if width <= size), default=0) if padded and size else 0
 
 
 def _ranges(numbers: list[int], width: int) -> str:
@@ -122,16 +135,30 @@ def _items(text: str) -> Iterator[str]:
 
 
 def _expand_item(item: str, room: int) -> list[str]:
-    pieces = re.split(r"\[([^\]]*)\]", item)
-    choices = [[piece] if index % 2 == 0 else _numbers(piece) for index, piece in enumerate(pieces)]
+    literal, *pieces = _BRACKET.split(item)
+    literals, choices = [literal, *pieces[1::2]], [_numbers(piece) for piece in pieces[::2]]
     total = 1
     for choice in choices:
         total *= len(choice)
     if total > room:
         raise ValueError(f"host list {item[:80]!r} names more than {HOST_LIMIT:,} hosts")
-    names = ["".join(parts) for parts in product(*choices)]
-    if not _HOST.match(names[0]) or max(map(len, names)) > 63:
+    names = _combine(literals, choices)
+    longest = max(names, key=len)
+    if not _HOST.match(longest) or len(longest) > 63:
         raise ValueError(f"{item[:80]!r} is not a host name: use letters, digits, '_', '.', '-'")
+    if len(digit_tail(longest)) > 19 and any(int(digit_tail(name) or 0) >= _TOP for name in names):
+        raise ValueError(f"Slurm cannot count to the number at the end of {item[:80]!r}")
+    return names
+
+
+def _combine(literals: list[str], choices: list[list[str]]) -> list[str]:
+    """Return the names in Slurm's order: the last bracket runs first, then from the left."""
+    names = [literals[0]]
+    for choice, literal in zip(choices[:-1], literals[1:], strict=False):
+        names = [f"{name}{number}{literal}" for number in choice for name in names]
+    if choices:
+        end = literals[-1]
+        names = [f"{name}{number}{end}" for name in names for number in choices[-1]]
     return names
 
 
@@ -143,9 +170,14 @@ def _numbers(text: str) -> list[str]:
             raise ValueError(f"{part[:80]!r} is not a number or a range of numbers")
         low, high = found.group(1), found.group(2) or found.group(1)
         count = int(high) - int(low) + 1
+        if int(high) >= _TOP:
+            raise ValueError(f"Slurm cannot count to {high}")
         if count < 1:
             raise ValueError(f"range {part!r} runs backwards")
-        if len(numbers) + count > RANGE_LIMIT:
+        if count > RANGE_LIMIT:
             raise ValueError(f"range {part!r} names more than {RANGE_LIMIT:,} hosts")
-        numbers.extend(f"{n:0{len(low)}d}" for n in range(int(low), int(high) + 1))
+        if len(numbers) + count > HOST_LIMIT:
+            raise ValueError(f"range {part!r} names more than {HOST_LIMIT:,} hosts with the others")
+        width = len(low)
+        numbers.extend([f"{n:0{width}d}" for n in range(int(low), int(high) + 1)])
     return numbers

@@ -131,7 +131,7 @@ def test_every_problem_is_told_in_one_run_with_its_place() -> None:
         ("max_time: 48:00:00", "max_time: 99999999999999999999-0", "expected a time limit"),
         ("  small:", "  Default:", "has a meaning of its own in Slurm's files"),
         ("a[1-2]", "ALL", "has a meaning of its own in Slurm's files"),
-        ("a[1-2]", "n11111111111111111111[1-2]", "ends in more than 18 digits"),
+        ("a[1-2]", "n111111111111111111[1-2]", "ends in more than 18 digits"),
         ("spine: [leaf]", "spine: ['x{n}', leaf]", "is not a host name"),
         ("{a100: 8}", "{a100: 4, ascend910c: 4}", "cards of two vendors in one node"),
         ("{a100: 8}", "{a100-sxm-80g: 4, a100: 4}", "two entries are of the same GRES type"),

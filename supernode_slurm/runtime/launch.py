@@ -312,9 +312,13 @@ def expand(text: str) -> list[str]:
         raise LaunchError(f"cannot read the host list {text!r}")
     for item in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         names = [""]
-        for index, piece in enumerate(re.split(r"\[([^\]]*)\]", item)):
+        pieces = re.split(r"\[([^\]]*)\]", item)
+        for index, piece in enumerate(pieces):
             choices = [piece] if index % 2 == 0 else _numbers(piece)
-            names = [name + choice for name in names for choice in choices]
+            if index == len(pieces) - 2:
+                names = [name + choice for name in names for choice in choices]
+            else:  # Slurm runs the last bracket first, then from the left.
+                names = [name + choice for choice in choices for name in names]
         hosts += names
     return hosts
 
