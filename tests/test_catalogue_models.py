@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from supernode_slurm.catalogue import Model, UnknownName, find_model, models
 from supernode_slurm.catalogue.names import packaged
-from supernode_slurm.errors import ConfigError
+from supernode_slurm.cli.main import cli
+from supernode_slurm.data import data_dir
+from supernode_slurm.errors import ConfigError, PlanError
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared/data/models.yaml"
 ENTRIES = packaged("models.yaml")["models"]
@@ -306,3 +309,24 @@ def test_a_model_says_how_its_heads_share_keys() -> None:
 )
 def test_names_that_published_measurements_use_are_found(name: str, found: str) -> None:
     assert find_model(name).name == found
+
+
+def test_a_mixture_is_read_and_refused_by_the_planner_alone(tmp_path: Path) -> None:
+    path = write_config(tmp_path, DEEPSEEK_V3)
+    inventory = Path(str(data_dir("topology_conf"))) / "inventories/mixed.yaml"
+    asked = ["plan", "-i", str(inventory), "--cards", "8", "--model", str(path)]
+    found = CliRunner().invoke(cli, asked, standalone_mode=False)
+    assert isinstance(found.exception, PlanError)
+    assert "is a mixture of experts: not planned yet" in str(found.exception)
+
+
+def test_the_table_of_models_tells_kind_and_active_parameters() -> None:
+    shown = CliRunner().invoke(cli, ["show", "models"])
+    lines = shown.stdout.splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 100
+    rows = {cells[0]: cells[1:] for cells in map(str.split, lines) if len(cells) == 7}
+    assert len(rows) == len(models()) + 1
+    dense = ["6738415616", "6738415616", "dense", "MHA", "32", "4096"]
+    assert rows["meta-llama/Llama-2-7b"] == dense
+    mixture = ["671026419200", "37552297472", "MoE", "MLA", "61", "7168"]
+    assert rows["deepseek-ai/DeepSeek-V3"] == mixture

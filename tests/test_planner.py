@@ -15,6 +15,7 @@ from supernode_slurm.planner import Layout, Offer, Workload, plan_uniform, predi
 from supernode_slurm.planner.device import device_of
 from supernode_slurm.planner.mesh import MeshCost, Shape
 from supernode_slurm.planner.uniform import divisors, tensor_sizes
+from supernode_slurm.planner.workload import agree_precision
 
 PARTS = ["compute", "tp", "pp", "bubble", "dp", "optimizer"]
 
@@ -214,11 +215,30 @@ def test_a_workload_that_is_not_planned_is_refused(change: dict[str, object], re
         replace(workload(), **change)  # type: ignore[arg-type]
 
 
-def test_a_card_without_known_rates_is_refused() -> None:
-    with pytest.raises(PlanError, match="no bf16 or fp16 rate for br106"):
-        uniform(workload(), offer("br106", 1))
-    with pytest.raises(PlanError, match="no memory size or bandwidth for kunlun-p800"):
-        uniform(workload(), offer("kunlun-p800", 1))
+@pytest.mark.parametrize(
+    ("card", "reason"),
+    [
+        (
+            "br166",
+            "nobody has published the bf16 or fp16 TFLOPS, memory size, memory bandwidth of br166: "
+            "measure the bf16 or fp16 TFLOPS by multiplying large matrices on one card, "
+            "the memory size with brsmi, the memory bandwidth by copying a large array",
+        ),
+        ("kunlun-p800", "nobody has published the memory bandwidth of kunlun-p800: measure"),
+        ("k80", "k80 has no units for bf16 or fp16: leave these cards out, or give no model"),
+    ],
+)
+def test_a_figure_that_nobody_published_is_refused_by_name(card: str, reason: str) -> None:
+    with pytest.raises(PlanError, match=reason):
+        uniform(workload(), offer(card, 1))
+
+
+def test_cards_without_a_common_precision_are_refused() -> None:
+    bf16_only = replace(offer("a100", 1).accelerator, card_fp16_tflops=0)
+    offers = [replace(offer("a100", 1), accelerator=bf16_only), offer("v100", 1)]
+    with pytest.raises(PlanError, match="a100-sxm-80g and v100-sxm-16g have no precision in"):
+        agree_precision(workload(), offers)
+    assert agree_precision(workload(), [offer("a100", 1), offer("v100", 1)]).precision == "fp16"
 
 
 layouts = st.builds(

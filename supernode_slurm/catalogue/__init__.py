@@ -1,6 +1,8 @@
 """Accelerators and models: facts, each with its source and how sure it is."""
 
 from .accelerators import (
+    CONFIDENCE,
+    FIGURES,
     Accelerator,
     Platform,
     accelerators,
@@ -8,12 +10,16 @@ from .accelerators import (
     platform,
 )
 from .config import model_of_config
-from .model import Model
+from .model import LatentAttention, Mixture, Model
 from .models import find_model, models
 from .names import UnknownName
 
 __all__ = [
+    "CONFIDENCE",
+    "FIGURES",
     "Accelerator",
+    "LatentAttention",
+    "Mixture",
     "Model",
     "Platform",
     "UnknownName",

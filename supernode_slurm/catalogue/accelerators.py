@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -17,11 +18,21 @@ cards lie between 0.51 (MI300X) and 0.92 (A800).
 """
 
 
+CONFIDENCE = ("verified", "secondary", "community", "unchecked")
+"""How sure a figure is, the surest first; the head of accelerators.yaml says what each means."""
+
+FIGURES = ("tflops", "matmul", "memory", "memory_bw", "link", "tdp", "cards", "domain")
+"""What an accelerator's confidence may speak of."""
+
+_REMARK = re.compile(r"\s*\([^()]*\)\s*\Z")
+
+
 @dataclass(frozen=True, slots=True)
 class Accelerator:
     """An accelerator: fields are per card, methods and properties per device.
 
-    Units: TFLOPS dense, GiB, GB/s in one direction. None means that nobody has said.
+    Units: TFLOPS dense, GiB, GB/s in one direction, W. None means that nobody has said, a
+    rate of 0 that the card has no units for that precision.
     """
 
     id: str
@@ -32,6 +43,7 @@ class Accelerator:
     card_fp8_tflops: float | None
     card_matmul_bf16_tflops: float | None
     """Highest rate that anyone measured."""
+    card_matmul_fp8_tflops: float | None
     card_memory_gib: float | None
     card_memory_gbs: float | None
     card_scale_up_gbs: float | None
@@ -40,7 +52,12 @@ class Accelerator:
     link: str
     cards_per_node: int
     devices_per_card: int
+    domain_cards: int
+    """Most that share one scale-up fabric, as sold."""
+    card_tdp_w: float | None
     confidence: tuple[tuple[str, str], ...]
+    """By figure, or ``all``; what is not named is unchecked."""
+    note: str
     sources: tuple[str, ...]
 
     @property
@@ -77,7 +94,10 @@ class Accelerator:
         return self._per_device(self.card_p2p_gbs)
 
     def peak_tflops(self, precision: str) -> float | None:
-        """Return the dense peak of one device in bf16, fp16 or fp8; None if it has none."""
+        """Return the dense peak of one device in bf16, fp16 or fp8.
+
+        0 if it has no such units, None if nobody has said.
+        """
         peaks = {
             "bf16": self.card_bf16_tflops,
             "fp16": self.card_fp16_tflops,
@@ -88,15 +108,22 @@ class Accelerator:
     def matmul_tflops(self, precision: str) -> float | None:
         """Return the achievable matrix-multiply rate of one device; None without a peak.
 
-        The rate measured in bf16, scaled to the precision by the peaks; where no one
+        The rate measured in that precision, or in bf16 and scaled by the peaks; where no one
         measured, ``UNMEASURED_MATMUL`` of the peak.
         """
         peak = self.peak_tflops(precision)
-        if peak is None:
+        if not peak:
             return None
-        if self.card_matmul_bf16_tflops is None or self.card_bf16_tflops is None:
+        if precision == "fp8" and self.card_matmul_fp8_tflops is not None:
+            return self._per_device(self.card_matmul_fp8_tflops)
+        if not self.card_matmul_bf16_tflops or not self.card_bf16_tflops:
             return UNMEASURED_MATMUL * peak
         return peak * self.card_matmul_bf16_tflops / self.card_bf16_tflops
+
+    def confidence_in(self, figure: str) -> str:
+        """Return how sure one of ``FIGURES`` is, in a word of ``CONFIDENCE``."""
+        said = dict(self.confidence)
+        return said.get(figure, said.get("all", CONFIDENCE[-1]))
 
     def _per_device(self, value: float | None) -> float | None:
         return None if value is None else value / self.devices_per_card
@@ -116,6 +143,15 @@ class Platform:
     ccl: str
     slurm_env_flag: str
     """``Flags=`` of gres.conf."""
+    tools: tuple[str, ...]
+    """Programs that show the devices of a node."""
+    tested: str
+    """``real``: facts were compared with real output of these tools; ``none``: no output was."""
+    seen: tuple[str, ...]
+    """Real output that was at hand."""
+    confidence: tuple[tuple[str, str], ...]
+    """In the device files and the variable."""
+    sources: tuple[str, ...]
 
     def files(self, index: int) -> tuple[str, ...]:
         """Return the device files of the device with this index."""
@@ -132,11 +168,12 @@ def accelerators() -> tuple[Accelerator, ...]:
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """Return the accelerator with this id, alias or GRES type.
+    """Return the accelerator with this id, alias or GRES type, a remark in brackets left out.
 
     Raises ``UnknownName`` with the nearest names.
     """
-    found = _by_name().get(fold(name))
+    known = _by_name()
+    found = known.get(fold(name)) or known.get(fold(_REMARK.sub("", name)))
     if found is None:
         raise UnknownName("accelerator", name, (item.id for item in accelerators()))
     return found
@@ -158,6 +195,11 @@ def platform(vendor: str) -> Platform:
         dist_backend=raw["torch"]["backend"],
         ccl=raw["torch"]["ccl"],
         slurm_env_flag=raw["env_flag"],
+        tools=tuple(raw["tools"]),
+        tested=raw["tested"],
+        seen=tuple(raw.get("seen", ())),
+        confidence=tuple(raw["confidence"].items()),
+        sources=tuple(raw["sources"]),
     )
 
 
@@ -176,7 +218,8 @@ def _by_name() -> dict[str, Accelerator]:
 
 
 def _accelerator(raw: dict[str, Any]) -> Accelerator:
-    tflops, link, node = raw["tflops"], raw["scale_up"], raw["node"]
+    tflops, matmul = raw["tflops"], raw.get("matmul", {})
+    link, node = raw["scale_up"], raw["node"]
     return Accelerator(
         id=raw["id"],
         vendor=raw["vendor"],
@@ -184,7 +227,8 @@ def _accelerator(raw: dict[str, Any]) -> Accelerator:
         card_bf16_tflops=tflops["bf16"],
         card_fp16_tflops=tflops["fp16"],
         card_fp8_tflops=tflops["fp8"],
-        card_matmul_bf16_tflops=tflops["matmul"],
+        card_matmul_bf16_tflops=matmul.get("bf16"),
+        card_matmul_fp8_tflops=matmul.get("fp8"),
         card_memory_gib=raw["memory"],
         card_memory_gbs=raw["memory_bw"],
         card_scale_up_gbs=link["gbs"],
@@ -192,8 +236,9 @@ def _accelerator(raw: dict[str, Any]) -> Accelerator:
         link=link["link"],
         cards_per_node=node["cards"],
         devices_per_card=node["devices_per_card"],
-        confidence=tuple(
-            (key, str(value or "unknown")) for key, value in raw["confidence"].items()
-        ),
+        domain_cards=node["domain"],
+        card_tdp_w=raw["tdp"],
+        confidence=tuple(raw["confidence"].items()),
+        note=raw.get("note", ""),
         sources=tuple(raw["sources"]),
     )

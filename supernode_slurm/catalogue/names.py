@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -24,8 +25,9 @@ def fold(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).casefold()
 
 
+@cache
 def packaged(name: str) -> Any:
-    """Return what a YAML file of this package holds."""
+    """Return what a YAML file of this package holds; not to be changed."""
     import yaml
 
     text = (files(__package__) / name).read_text(encoding="utf-8")

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import common
+from .guard import tell
+
+if TYPE_CHECKING:
+    from ..catalogue import Accelerator
 
 WHAT = ("room", "accelerators", "models", "releases", "templates", "schema")
 
 Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+
+ABOUT_ACCELERATORS = (
+    "figures are per card: '-' nobody has said, 0 no such units; the confidence is that of the "
+    "least sure one; tested: whether names and memory were compared with what the vendor's tool "
+    "printed on real machines; --json has each figure's confidence and sources"
+)
 
 TABLE_COLUMNS = {"accelerators": 10, "models": 7}
 """The first so many fit in 100 characters; JSON has them all."""
@@ -51,8 +61,10 @@ def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
         common.print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         shown = TABLE_COLUMNS.get(what)
-        headings = [name.replace(" ", "\n") for name in columns[:shown]]
+        headings = [name.replace(" ", "\n") if shown else name for name in columns[:shown]]
         common.print_table(headings, [[_word(cell) for cell in row[:shown]] for row in rows])
+        if what == "accelerators":
+            tell("note", ABOUT_ACCELERATORS)
     return 0
 
 
@@ -60,6 +72,8 @@ def _word(cell: Any) -> Any:
     """Return what a table shows of a value."""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:.0f}" if cell >= 10 else f"{cell:g}"
     return "-" if cell is None else cell
 
 
@@ -97,20 +111,50 @@ def _room(path: Path) -> Rows:
 def _accelerators() -> Rows:
     from ..catalogue import accelerators
 
-    columns = ("id", "vendor", "devices/card", "bf16 TFLOPS", "GiB", "GB/s", "link GB/s")
-    rows = [
-        (
-            item.id,
-            item.vendor,
-            item.devices_per_card,
-            item.card_bf16_tflops,
-            item.card_memory_gib,
-            item.card_memory_gbs,
-            item.card_scale_up_gbs,
-        )
-        for item in accelerators()
-    ]
-    return columns, rows
+    rows = [_accelerator(card) for card in accelerators()]
+    return tuple(rows[0]), [tuple(row.values()) for row in rows]
+
+
+def _accelerator(card: Accelerator) -> dict[str, Any]:
+    """Return what is known of a card; its confidence is that of the least sure figure shown."""
+    from ..catalogue import CONFIDENCE, FIGURES, platform
+
+    home = platform(card.vendor)
+    shown = {
+        "tflops": card.card_bf16_tflops or card.card_fp16_tflops,
+        "memory": card.card_memory_gib,
+        "memory_bw": card.card_memory_gbs,
+        "link": card.card_scale_up_gbs,
+    }
+    sure = [card.confidence_in(figure) for figure, value in shown.items() if value is not None]
+    return {
+        "id": card.id,
+        "vendor": card.vendor,
+        "devices per card": card.devices_per_card,
+        "bf16 TFLOPS": card.card_bf16_tflops,
+        "fp16 TFLOPS": card.card_fp16_tflops,
+        "GiB": card.card_memory_gib,
+        "GB/s": card.card_memory_gbs,
+        "link GB/s": card.card_scale_up_gbs,
+        "confidence": max(sure, key=CONFIDENCE.index, default=None),
+        "tested": home.tested,
+        "fp8 TFLOPS": card.card_fp8_tflops,
+        "measured bf16 TFLOPS": card.card_matmul_bf16_tflops,
+        "measured fp8 TFLOPS": card.card_matmul_fp8_tflops,
+        "p2p GB/s": card.card_p2p_gbs,
+        "link": card.link,
+        "cards per node": card.cards_per_node,
+        "cards per domain": card.domain_cards,
+        "W": card.card_tdp_w,
+        "aliases": card.aliases,
+        "confidence of each": {figure: card.confidence_in(figure) for figure in FIGURES},
+        "note": card.note,
+        "sources": card.sources,
+        "tools": home.tools,
+        "seen": home.seen,
+        "confidence of the platform": dict(home.confidence),
+        "sources of the platform": home.sources,
+    }
 
 
 def _models() -> Rows:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import PlanError
 from . import constants as k
+from .figures import figures_of
 from .workload import Offer
 
 
@@ -60,23 +60,19 @@ class Device:
 
 
 def device_of(offer: Offer, precision: str) -> Device:
-    """Return the rates of an offer's devices; ``PlanError`` for what the catalogue lacks."""
+    """Return the rates of an offer's devices; ``PlanError`` for what nobody has published."""
     card = offer.accelerator
-    peak, matmul = card.peak_tflops(precision), card.matmul_tflops(precision)
-    if peak is None or matmul is None:
-        raise PlanError(f"the catalogue has no {precision} rate for {card.id}")
-    if card.memory_gib is None or card.memory_gbs is None:
-        raise PlanError(f"the catalogue has no memory size or bandwidth for {card.id}")
+    known = figures_of(card, precision)
     share = k.ATTENTION_SHARE.get(card.gres_type, k.ATTENTION_SHARE_ELSEWHERE)
     link = k.HCCS_SHARE if card.vendor == "huawei" else k.SCALE_UP_SHARE
     scale_up_bs = offer.scale_up_gbs * link * 1e9
     return Device(
-        peak=peak * 1e12,
-        matmul=matmul * k.MATMUL_REACHED * 1e12,
-        attention=peak * share * 1e12,
-        memory_bs=card.memory_gbs * 1e9,
-        elementwise_bs=card.memory_gbs * k.MEMORY_SHARE * 1e9,
-        memory_bytes=card.memory_gib * k.USABLE_MEMORY * 2**30,
+        peak=known.peak_tflops * 1e12,
+        matmul=known.matmul_tflops * k.MATMUL_REACHED * 1e12,
+        attention=known.peak_tflops * share * 1e12,
+        memory_bs=known.memory_gbs * 1e9,
+        elementwise_bs=known.memory_gbs * k.MEMORY_SHARE * 1e9,
+        memory_bytes=known.memory_gib * k.USABLE_MEMORY * 2**30,
         scale_up_bs=scale_up_bs,
         # One ring uses the whole of one link, on HCCS too.
         neighbour_bs=card.p2p_gbs * k.SCALE_UP_SHARE * 1e9 if card.p2p_gbs else scale_up_bs,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..catalogue import Accelerator, Model
 from ..errors import PlanError
 from ..plan import DeviceGroup
+from .figures import cannot_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +118,13 @@ class Layout:
 
 def agree_precision(workload: Workload, offers: Sequence[Offer]) -> Workload:
     """Return the workload in a precision that all devices have: fp16 where bf16 is missing."""
-    for precision in dict.fromkeys((workload.precision, "fp16")):
-        if all(offer.accelerator.peak_tflops(precision) for offer in offers):
+    precisions = tuple(dict.fromkeys((workload.precision, "fp16")))
+    cards = [offer.accelerator for offer in offers]
+    for precision in precisions:
+        if all(card.peak_tflops(precision) for card in cards):
             return replace(workload, precision=precision)
-    missing = next(item for item in offers if not item.accelerator.peak_tflops(workload.precision))
-    raise PlanError(
-        f"the catalogue has no {workload.precision} or fp16 rate for {missing.accelerator.id}; "
-        "leave it out, or place the job without a model"
-    )
+    for card in cards:
+        if not any(map(card.peak_tflops, precisions)):
+            raise cannot_plan(card, precisions)
+    names = " and ".join(card.id for card in cards)
+    raise PlanError(f"{names} have no precision in common; plan for one of them")
