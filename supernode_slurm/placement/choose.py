@@ -50,6 +50,8 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
     Without a model the devices are placed and not planned. Raises ``PlanError`` with
     every reason if nothing fits.
     """
+    if ask.model is not None:
+        _workload(ask, ask.model)  # Refused once for what is planned nowhere, not by each place.
     if ask.prefer is not None and not ask.partitions:
         with suppress(PlanError):
             return choose(room, replace(ask, partitions=(ask.prefer,), prefer=None))

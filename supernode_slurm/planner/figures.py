@@ -32,19 +32,17 @@ def cannot_plan(card: Accelerator, precisions: Sequence[str]) -> PlanError:
     """Return the error for a card without a rate in any of these, or without another figure."""
     names = " or ".join(precisions)
     peaks = [card.peak_tflops(precision) for precision in precisions]
-    todo = "leave these cards out, or give no model: the job is then placed without a plan"
+    todo = "ask for other cards, or give no model: the job is then placed without a plan"
     if all(peak == 0 for peak in peaks):
         return PlanError(f"{card.id} has no units for {names}: {todo}")
     unknown = []
     if not any(peaks):
-        unknown.append((f"{names} TFLOPS", "by multiplying large matrices on one card"))
+        unknown.append(f"{names} TFLOPS (to measure: multiply large matrices on one card)")
     if card.memory_gib is None:
-        unknown.append(("memory size", f"with {platform(card.vendor).tools[0]}"))
+        unknown.append(f"memory size ({platform(card.vendor).tools[0]} shows it)")
     if card.memory_gbs is None:
-        unknown.append(("memory bandwidth", "by copying a large array on one card"))
-    lacks = ", ".join(name for name, _ in unknown)
-    ways = ", ".join(f"the {name} {how}" for name, how in unknown)
+        unknown.append("memory bandwidth (to measure: copy a large array on one card)")
     return PlanError(
-        f"nobody has published the {lacks} of {card.id}: measure {ways}, and have it added to "
-        f"the catalogue; until then {todo}"
+        f"nobody has published of {card.id} the {', '.join(unknown)}: "
+        f"until the catalogue has it, {todo}"
     )
