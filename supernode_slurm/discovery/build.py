@@ -15,6 +15,7 @@ from .classes import fold_classes
 from .document import Leaf, Tree
 from .fabrics import Fabric, find_fabrics, root_of_hosts
 from .groups import Group, find_groups
+from .live import SOURCE
 from .machines import Host, find_hosts
 from .network import checked_trees
 from .nodes import sections_of, types_of
@@ -25,6 +26,7 @@ from .slurm_conf import CLUSTER, RELEASE
 
 DEFAULT_LATENCY_NS = 1000.0
 """What an inventory assumes where no latency is given."""
+_YAML = (".yaml", ".yml", ".json")
 _PLUGINS = frozenset({"topology/tree", "topology/block", "topology/ring", "topology/torus3d"})
 
 
@@ -196,7 +198,8 @@ def _foreign(group: Group) -> dict[str, Tree]:
 def _check_plugin(room: Room) -> None:
     """Tell of a topology.conf that slurmctld does not read (before topology.yaml)."""
     plugin = room.settings.get("topologyplugin")
-    files = [t.where for t in room.topologies if not t.where.file.endswith((".yaml", ".yml"))]
+    told = (*_YAML, SOURCE, f"{SOURCE}topoconf")
+    files = [t.where for t in room.topologies if not t.where.file.endswith(told)]
     if not files or not room.nodes or not room.has_slurm_conf:
         return
     if plugin is None or plugin.text.casefold() not in _PLUGINS:

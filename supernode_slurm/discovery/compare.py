@@ -22,6 +22,7 @@ _SHAPE = {
     "cores": ("corespersocket",),
     "threads": ("threadspercore",),
     "memory": ("realmemory",),
+    "features": ("features", "feature"),
 }
 
 
@@ -104,7 +105,11 @@ def _changes(
         if written[key] != value:
             found[_SHAPE[key][0]] = str(value)
             _tell(room, node, here, key, str(written[key]), str(value))
-    tests: dict[str, Callable[[Keys], object]] = {"gres": _gres, "features": _features}
+    tests: dict[str, Callable[[Keys], object]] = {
+        "gres": _gres,
+        "features": _features,
+        "weight": _weight,
+    }
     if not twin:
         tests["state"] = _is_cloud
     for key, value_of in tests.items():
@@ -135,6 +140,10 @@ def _gres(keys: Keys) -> object:
 
 def _features(keys: Keys) -> object:
     return {name for name in _text(_either(keys, "features")).split(",") if name}
+
+
+def _weight(keys: Keys) -> object:
+    return _text(keys.get("weight")) or "1"
 
 
 def _is_cloud(keys: Keys) -> object:

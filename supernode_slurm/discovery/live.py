@@ -104,7 +104,9 @@ def _topologies(client: Shows, room: Room, release: str) -> None:
         except SlurmRejected:
             text = ""
         if "- topology:" in text:
-            add_topologies(text, f"{SOURCE}topoconf", room)
+            told = Room()  # keys of a later release are no mistake of anybody's
+            add_topologies(text, f"{SOURCE}topoconf", told)
+            room.topologies += told.topologies
             return
     elif plugin is None or plugin.text.rpartition("/")[2] in ("none", "default", "flat"):
         return

@@ -116,12 +116,15 @@ class _Reader:
         return GroupFacts(name, self._hosts(fields.get("nodes")), node.where)
 
     def _torus(self, node: Node) -> GroupFacts:
-        fields = self._fields(node, ("name", "nodes", "dims", "placements"))
+        fields = self._fields(node, ("name", "nodes", "dims", "placements", "regions"))
         name = self._text(fields, "name", node)
         shapes = []
         for item in self.items(fields.get("placements"), "placements"):
             shape = self._fields(item, ("dims", "anchor_seed", "anchor_spacing"))
             shapes.append(self._dims(shape.get("dims"), item.where))
+        regions = fields.get("regions")
+        if regions and regions.value:
+            self._room.lost(regions.where, f"regions of torus '{name}': left out")
         dims = self._dims(fields.get("dims"), node.where)
         hosts = self._hosts(fields.get("nodes"))
         return GroupFacts(name, hosts, node.where, dims, tuple(shapes))
