@@ -172,8 +172,7 @@ def test_levels_refuse_no_ordinary_job(
     assert len(generated.notes) == (levels[-1] != 2 * levels[-2]) + (refused is not None)
 
 
-def test_levels_serve_each_kind_of_card_in_a_topology() -> None:
-    text = """
+TWO_KINDS = """
 supernodes:
   - name: a[1-3]
     interconnect: {kind: switch, bandwidth: 900 GB/s}
@@ -185,10 +184,13 @@ partitions:
   a: {supernodes: ["a[1-3]"]}
   b: {supernodes: ["b[1-2]"]}
 """
-    generated = generate(room(text), find_release("24.11"))
+
+
+def test_levels_serve_each_kind_of_card_in_a_topology() -> None:
+    generated = generate(room(TWO_KINDS), find_release("24.11"))
     # a3 and b1 would be one aggregate of 8 nodes: no place for a job on b1 and b2.
     assert generated.files["topology.conf"].endswith("BlockSizes=4,32\n")
-    even = generate(room(text.replace("[1-3]", "[1-4]")), find_release("24.11"))
+    even = generate(room(TWO_KINDS.replace("[1-3]", "[1-4]")), find_release("24.11"))
     assert even.files["topology.conf"].endswith("BlockSizes=4,8,16,32\n")
 
 
