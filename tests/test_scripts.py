@@ -145,6 +145,23 @@ def test_slurm_lab_does_not_offer_what_only_root_can_use(fake_lab: Path) -> None
     assert str(fake_lab) not in done.stdout
 
 
+@pytest.mark.parametrize(("release", "code"), [("24.11", 1), ("26.05", 69)])
+def test_only_a_release_of_debian_testing_may_be_out_of_reach(
+    release: str, code: int, tmp_path: Path
+) -> None:
+    if shutil.which("debootstrap") is None or run(["unshare", "--mount", "true"]).returncode:
+        pytest.skip("building a Debian root needs debootstrap and a mount namespace")
+    if slurm_lab("list", SLURM_LAB="/nonexistent").stdout.startswith(release):
+        pytest.skip(f"{release} is this machine's own")
+    closed = tmp_path / "apt.conf"
+    closed.write_text('Acquire::http::Proxy "http://127.0.0.1:9";\n')
+    done = slurm_lab("install", release, APT_CONFIG=str(closed), SLURM_LAB=str(tmp_path / "lab"))
+    assert (done.returncode, done.stdout) == (code, "")
+    last = done.stderr.splitlines()[-1]
+    assert (f"no {release}: Debian forky cannot be had" in last) == (code == 69)
+    assert not (tmp_path / "lab" / release).exists()
+
+
 @pytest.mark.slurm
 def test_slurm_lab_native_passes_on_arguments_and_exit_code() -> None:
     program = 'printf "%s|" "$PWD" "$@"; exit 7'
