@@ -26,11 +26,11 @@ IMPORTED = {
     f"{AWS}files_memory_scheduling__slurm_parallelcluster_efa_partition_mem_sched.conf": (
         *(5, 0, 1, 0, 1),
     ),
-    f"{AWS}files_memory_scheduling__slurm_parallelcluster_gpu_partition.conf": (15, 0, 2, 0, 1),
+    f"{AWS}files_memory_scheduling__slurm_parallelcluster_gpu_partition.conf": (15, 0, 2, 1, 1),
     f"{AWS}files_memory_scheduling__{SPOT}.conf": (15, 0, 1, 0, 1),
     f"{AWS}files_memory_scheduling__{SPOT}_mem_sched.conf": (15, 0, 1, 0, 1),
     f"{AWS}files_nogpu__slurm_parallelcluster_efa_partition.conf": (5, 0, 1, 0, 1),
-    f"{AWS}files_nogpu__slurm_parallelcluster_gpu_partition.conf": (15, 0, 2, 0, 1),
+    f"{AWS}files_nogpu__slurm_parallelcluster_gpu_partition.conf": (15, 0, 2, 1, 1),
     f"{AWS}files_nogpu__slurm_parallelcluster_gpu_partition_no_gpu.conf": (15, 0, 1, 0, 1),
     f"{AWS}flexible_instance_types__slurm_parallelcluster_queue1_partition.conf": (20, 0, 1, 0, 1),
     f"{AWS}flexible_instance_types__slurm_parallelcluster_queue2_partition.conf": (20, 0, 1, 0, 1),
@@ -49,11 +49,11 @@ IMPORTED = {
     f"{AWS}with_job_exc_alloc__slurm_parallelcluster_queue_jls_enabled_partition.conf": (
         *(10, 0, 1, 0, 1),
     ),
-    "azure_block_topology.txt": (72, 4, 0, 0, 0),
+    "azure_block_topology.txt": (72, 4, 0, 1, 0),
     "azure_slurm_topology.txt": (16, 0, 1, 1, 0),
     "index_continuation_nodes_custom.conf": (1, 0, 1, 0, 0),
     "schedmd_backfill_slurm.conf": (32, 0, 1, 0, 0),
-    "schedmd_check_topology_block.conf": (32, 8, 0, 0, 0),
+    "schedmd_check_topology_block.conf": (32, 8, 0, 1, 0),
     "schedmd_check_topology_slurm.conf": (32, 0, 1, 0, 0),
     "schedmd_man_topology_yaml_examples.txt": (32, 4, 1, 1, 0),
     "schedmd_slurm.conf.example": (32, 0, 1, 0, 1),
@@ -65,15 +65,15 @@ IMPORTED = {
     "schedmd_test7.17.3_slurm.conf": (10, 0, 1, 0, 0),
     "schedmd_test7.17.7_slurm.conf": (10, 0, 1, 0, 0),
     "site_5node_gres.conf": (5, 0, 1, 0, 0),
-    "site_8gpu_slurm.conf": (5, 0, 2, 0, 2),
+    "site_8gpu_slurm.conf": (5, 0, 2, 1, 2),
     "site_circe_slurm.conf": (98, 0, 1, 0, 8),
     "site_circe_slurm_20181220.conf": (37, 0, 1, 0, 1),
     "site_circe_topology_tree.conf": (79, 0, 5, 5, 0),
     "site_dockertest_topology_multilevel.conf": (8, 0, 1, 1, 0),
     "site_ibnodo_gres.conf": (5, 0, 4, 0, 0),
-    "site_ibnodo_slurm.conf": (29, 0, 5, 0, 4),
+    "site_ibnodo_slurm.conf": (29, 0, 5, 1, 4),
     "site_lab_mixed_gres.conf": (4, 0, 4, 0, 0),
-    "site_lab_mixed_slurm.conf": (4, 0, 4, 0, 5),
+    "site_lab_mixed_slurm.conf": (4, 0, 4, 1, 5),
     "site_slinkyfake_gres.conf": (3, 0, 1, 0, 0),
     "site_tara_slurm.conf": (10, 0, 1, 0, 5),
     "site_tara_topology_tree.conf": (10, 0, 1, 1, 0),
@@ -246,6 +246,17 @@ def test_node_local_lines_of_gres_conf_are_for_every_node() -> None:
     [dgx] = [item for item in found.inventory.node_classes if "dgx1" in item.hosts]
     assert [(item.count, item.gres) for item in dgx.devices] == [(8, "gpu")]
     assert "0-9 end inside a socket of 20" in "\n".join(map(str, found.remarks))
+
+
+def test_nodes_that_slurm_may_join_stay_joined() -> None:
+    found = read("site_lab_mixed_slurm.conf", "site_lab_mixed_gres.conf")
+    [fabric] = found.inventory.fabrics
+    assert fabric.hosts == {"goedel", "turing", "hydra", "fear"}
+    assert "how the nodes are wired: no source says" in "\n".join(map(str, found.remarks))
+
+
+def test_a_missing_topology_is_told() -> None:
+    assert "no source holds the topology" in said("site_tara_slurm.conf")
 
 
 def test_keys_that_slurm_does_not_know_are_told() -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from supernode_slurm import hostlist
 from supernode_slurm.data import data_dir
 from supernode_slurm.discovery import import_sources
 from supernode_slurm.inventory import Inventory, load
-from supernode_slurm.slurm import CliClient
+from supernode_slurm.slurm import CliClient, parse
 from supernode_slurm.slurmconf import find_release, generate
 from supernode_slurm.twin import Twin, TwinSpec, installed_release
 
@@ -41,6 +42,18 @@ def twin_of(room: Inventory) -> Twin:
 
 def tell(twin: Twin, *argv: str) -> None:
     subprocess.run(argv, env=twin.environment(os.environ), timeout=30, check=True)
+
+
+def tree_roots(text: str) -> list[set[str]]:
+    """Return the nodes under each switch with none above, of 'scontrol show topology'."""
+    switches = parse.fields(text, "SwitchName")
+    below = {child for item in switches for child in hosts_of(item.get("Switches"))}
+    roots = [item for item in switches if item["SwitchName"] not in below]
+    return [set(hosts_of(item.get("Nodes"))) for item in roots]
+
+
+def hosts_of(text: str | None) -> list[str]:
+    return hostlist.expand(text) if text else []
 
 
 def sn(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -142,8 +155,11 @@ def test_a_strangers_site_is_imported_and_runs_clean(name: str, tmp_path: Path) 
         assert odd == []
         nodes = {node.name: node for node in twin.client().nodes()}
         partitions = {item.name: set(item.hosts) for item in twin.client().partitions()}
+        topology = twin.client().show("topology")
     assert nodes.keys() == {host for domain in room.domains for host in domain.hosts}
     assert partitions == {item.name: set(item.hosts) for item in room.partitions}
+    if name in ("ibnodo", "lab"):  # no topology: Slurm spans all nodes, and still does
+        assert tree_roots(topology) == [set(nodes)]
     for part in room.node_classes:
         for host in part.hosts:
             cards = sum(item.count for item in nodes[host].gres if item.name == "gpu")

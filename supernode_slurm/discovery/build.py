@@ -13,7 +13,7 @@ from ..inventory import fields
 from ..slurmconf.shapes import compact_shapes
 from .classes import fold_classes
 from .document import Leaf, Tree
-from .fabrics import Fabric, find_fabrics, root_of_hosts
+from .fabrics import Fabric, find_fabrics, needs_topology, root_of_hosts
 from .groups import Group, find_groups
 from .live import SOURCE
 from .machines import Host, find_hosts
@@ -27,7 +27,6 @@ from .slurm_conf import CLUSTER, RELEASE
 DEFAULT_LATENCY_NS = 1000.0
 """What an inventory assumes where no latency is given."""
 _YAML = (".yaml", ".yml", ".json")
-_PLUGINS = frozenset({"topology/tree", "topology/block", "topology/ring", "topology/torus3d"})
 
 
 def build(room: Room, given: Mapping[str, str]) -> dict[str, Tree]:
@@ -196,13 +195,16 @@ def _foreign(group: Group) -> dict[str, Tree]:
 
 
 def _check_plugin(room: Room) -> None:
-    """Tell of a topology.conf that slurmctld does not read (before topology.yaml)."""
+    """Tell of a topology.conf that slurmctld does not read, and of one that is not here."""
+    if not room.nodes or not room.has_slurm_conf:
+        return
     plugin = room.settings.get("topologyplugin")
+    if plugin and not room.topologies and needs_topology(room):
+        what = f"TopologyPlugin={plugin.text}, but no source holds the topology"
+        room.unsaid(plugin.where, what, "name topology.conf as well: fabrics are unknown without")
     told = (*_YAML, SOURCE, f"{SOURCE}topoconf")
     files = [t.where for t in room.topologies if not t.where.file.endswith(told)]
-    if not files or not room.nodes or not room.has_slurm_conf:
-        return
-    if plugin is None or plugin.text.casefold() not in _PLUGINS:
+    if files and not needs_topology(room):
         says = f"TopologyPlugin={plugin.text}" if plugin else "no TopologyPlugin"
         where = plugin.where if plugin else Where(room.nodes[0].where.file)
         what = f"{says}: slurmctld does not read {Path(files[0].file).name}"

@@ -12,6 +12,8 @@ from .groups import Group
 from .network import fabrics_of
 from .room import Room, SwitchFacts
 
+FILE_PLUGINS = frozenset({"topology/tree", "topology/block", "topology/ring", "topology/torus3d"})
+
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
@@ -51,12 +53,40 @@ def find_fabrics(room: Room, trees: list[list[SwitchFacts]], groups: list[Group]
             builder = _Builder(room, switches, groups)
             if fabric := builder.build():
                 found.append(fabric)
+    if not found and (joined := _joined(room, groups)):
+        found.append(joined)
     if len(found) > 1 and not any(fabric.facts for fabric in found):
         names = ", ".join(fabric.name for fabric in found[:8])
         what = f"{len(found)} switches without a common one above: {names}"
         todo = "Slurm never spans a job over two of them: add a switch above if they are joined"
         room.mistake(found[0].where, what, todo)
     return found
+
+
+def _joined(room: Room, groups: list[Group]) -> Fabric | None:
+    """Return one network over all nodes, as a Slurm without a tree has it; None if ours has none.
+
+    Without it the files of an import would keep jobs from spanning what they span today.
+    """
+    spans = any(topology.kind in ("block", "flat") for topology in room.topologies)
+    spans = spans or (room.has_slurm_conf and not room.topologies and not needs_topology(room))
+    names = [group.name for group in groups if group.name]
+    if not spans or len(names) < 2 or any(node.domain for node in room.nodes):
+        return None
+    taken = {*names, *(host for group in groups for host in group.hosts)}
+    switch = next(name for name in (f"all-nodes{n}" for n in ("", *range(99))) if name not in taken)
+    where = groups[0].where
+    what = "how the nodes are wired: no source says"
+    todo = "written as one network over all, as Slurm takes it: give its switches and rails"
+    room.unsaid(Where(where.file), what, todo)
+    below = hostlist.fold(names, sort=False)
+    return Fabric("network", None, ((switch, (below,), where),), where)
+
+
+def needs_topology(room: Room) -> bool:
+    """Return whether slurm.conf names a plugin that reads a file."""
+    plugin = room.settings.get("topologyplugin")
+    return plugin is not None and plugin.text.casefold() in FILE_PLUGINS
 
 
 class _Builder:
