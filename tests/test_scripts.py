@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts"
 RELEASES = ("22.05", "24.11", "26.05")
 BASH = [SCRIPTS / "check", SCRIPTS / "quickstart", SCRIPTS / "slurm-lab", SCRIPTS / "test"]
-BASH += [SCRIPTS / "lib.sh", ROOT / ".ci" / "run"]
+BASH += [SCRIPTS / "placement-proofs", SCRIPTS / "lib.sh", ROOT / ".ci" / "run"]
 
 
 def run(
