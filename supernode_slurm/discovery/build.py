@@ -17,7 +17,7 @@ from .fabrics import Fabric, find_fabrics, needs_topology, root_of_hosts
 from .groups import Group, find_groups
 from .live import SOURCE
 from .machines import Host, find_hosts
-from .network import checked_trees
+from .network import checked_trees, nearest_hosts
 from .nodes import sections_of, types_of
 from .partitions import partitions_of
 from .records import Records
@@ -35,13 +35,15 @@ def build(room: Room, given: Mapping[str, str]) -> dict[str, Tree]:
     ``given`` maps GRES types to names of the catalogue. Raises ``ConfigError`` where they
     amount to none.
     """
-    hosts = find_hosts(room, Records(room), given)
+    records = Records(room)
+    hosts = find_hosts(room, records, given)
     if not hosts:
         where = room.gres[0].where if room.gres else Where(room.sources[0])
         what = "no line names a node" if room.gres else "no nodes: nothing to import"
         room.error(where, what, "name the slurm.conf that has the NodeName lines as well")
         room.check()
     foreign = {host for _, said in room.foreign for host in hostlist.expand(said.text)}
+    _check_gres(room, records, {*hosts, *foreign})
     trees = checked_trees(room, {*hosts, *foreign} if room.nodes else ())
     room.check()
     groups = find_groups(room, hosts, root_of_hosts(trees))
@@ -192,6 +194,17 @@ def _foreign(group: Group) -> dict[str, Tree]:
     origin = (group.where,)
     hosts = hostlist.fold(group.hosts, sort=False)
     return {"name": Leaf(group.name, origin), "hosts": Leaf(hosts, origin)}
+
+
+def _check_gres(room: Room, records: Records, known: set[str]) -> None:
+    """Tell of nodes that gres.conf alone names, which slurmctld passes over without a word."""
+    strays: dict[Where, list[str]] = {}
+    for host, where in records.hosts.items():
+        if host not in known:
+            strays.setdefault(where, []).append(host)
+    for where, names in strays.items():
+        what = f"{hostlist.fold(names)} are no nodes of slurm.conf"
+        room.mistake(where, what, nearest_hosts(names, known))
 
 
 def _check_plugin(room: Room) -> None:

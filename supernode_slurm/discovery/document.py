@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import Where
+from ..errors import Where, printable
 
 WIDTH = 96
 """Longest line that holds a mapping or a list in braces."""
@@ -93,7 +93,8 @@ def origin_text(origin: Iterable[Where]) -> str:
     """Return places folded by file: ``slurm.conf:12-98,101``."""
     lines: dict[str, list[int]] = {}
     for where in origin:
-        lines.setdefault(Path(where.file).name or where.file, []).append(where.line)
+        name = printable(Path(where.file).name or where.file)
+        lines.setdefault(name, []).append(where.line)
     return ", ".join(
         f"{file}:{_ranges(sorted(set(numbers)))}" if any(numbers) else file
         for file, numbers in lines.items()
@@ -181,9 +182,8 @@ def _flow(tree: Tree) -> str:
             if not inner:
                 return ""
             parts.append(f"{scalar(key)}: {inner}")
-        origins = {leaf.origin for _, leaf in facts(tree)}
-        remarks = {leaf.remark for _, leaf in facts(tree)} - {""}
-        return f"{{{', '.join(parts)}}}" if len(origins) == 1 and len(remarks) <= 1 else ""
+        said = {(leaf.origin, leaf.remark) for _, leaf in facts(tree)}
+        return f"{{{', '.join(parts)}}}" if len(said) == 1 else ""
     return ""
 
 

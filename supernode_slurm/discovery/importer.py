@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..catalogue import UnknownName, find_accelerator
-from ..errors import ConfigError, Problem, UsageError, Where
+from ..errors import ConfigError, Problem, UsageError, Where, printable
 from ..inventory import Inventory, loads
 from .billing import ask_for_billing, bills_as_asked
 from .build import build
@@ -74,7 +74,7 @@ def _finish(room: Room, given: Mapping[str, str]) -> Imported:
 
 def _loaded(document: dict[str, Tree], room: Room) -> tuple[str, Inventory]:
     """Return the text and its inventory; problems are told at the places of the sources."""
-    rendered = render(document, f"# Imported from {', '.join(room.sources)}")
+    rendered = render(document, printable(f"# Imported from {', '.join(room.sources)}"))
     text = "".join(f"{line}\n" for line in rendered.lines)
     try:
         return text, loads(text, "imported")
