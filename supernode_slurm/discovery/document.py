@@ -93,12 +93,12 @@ def origin_text(origin: Iterable[Where]) -> str:
     """Return places folded by file: ``slurm.conf:12-98,101``."""
     lines: dict[str, list[int]] = {}
     for where in origin:
-        name = printable(Path(where.file).name or where.file)
-        lines.setdefault(name, []).append(where.line)
-    return ", ".join(
-        f"{file}:{_ranges(sorted(set(numbers)))}" if any(numbers) else file
-        for file, numbers in lines.items()
-    )
+        lines.setdefault(where.file, []).append(where.line)
+    texts = []
+    for file, numbers in lines.items():
+        name = printable(Path(file).name or file)
+        texts.append(f"{name}:{_ranges(sorted(set(numbers)))}" if any(numbers) else name)
+    return ", ".join(texts)
 
 
 class _Writer:

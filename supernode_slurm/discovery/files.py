@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from .. import hostlist
 from ..catalogue import find_accelerator, platform
@@ -19,9 +20,10 @@ def tidy(kinds: Sequence[Devices]) -> tuple[Devices, ...]:
     """Return the cards of a node without files that are the vendor's usual ones."""
     usual = [replace(devices, files=()) for devices in kinds]
     if all(devices.files for devices in kinds):
-        for tried in (usual, _with_gaps(kinds)):
-            if device_files(tried) == [devices.files for devices in kinds]:
-                return tuple(tried)
+        written = [devices.files for devices in kinds]
+        for tried in (lambda: usual, lambda: _with_gaps(kinds)):
+            if device_files(found := tried()) == written:
+                return tuple(found)
     return tuple(kinds)
 
 
@@ -83,8 +85,7 @@ def _with_gaps(kinds: Sequence[Devices]) -> list[Devices]:
     """Return the cards with the gaps between the usual files said as missing cards."""
     indexes = []
     for devices in kinds:
-        vendor = platform(find_accelerator(devices.accelerator).vendor)
-        usual = {vendor.files(number)[0]: number for number in range(DEVICE_LIMIT)}
+        usual = _indexes(find_accelerator(devices.accelerator).vendor)
         indexes.append({usual[file] for file in devices.files if file in usual})
     there = set().union(*indexes)
     gaps = [number for number in range(max(there, default=0)) if number not in there]
@@ -99,6 +100,13 @@ def _with_gaps(kinds: Sequence[Devices]) -> list[Devices]:
         )
         for devices, mine in zip(kinds, indexes, strict=True)
     ]
+
+
+@cache
+def _indexes(vendor: str) -> dict[str, int]:
+    """Return the index of each of a vendor's usual files."""
+    usual = platform(vendor)
+    return {usual.files(number)[0]: number for number in range(DEVICE_LIMIT)}
 
 
 def _not_sockets(text: str, sockets: int, size: int) -> str:
