@@ -64,6 +64,15 @@ def memory_mib(text: str) -> int:
     return amount
 
 
+def tflops(text: str) -> float:
+    """Return a rate in TFLOPS (1e12 operations per second)."""
+    examples = "'312 TFLOPS' or '2.5 PFLOPS'"
+    value, unit = _split(text, examples)
+    if unit not in ("GFLOPS", "TFLOPS", "PFLOPS"):
+        raise ValueError(f"expected a quantity like {examples}, got {text!r}")
+    return value * _PREFIX[unit[0]] / 1e12
+
+
 def power_w(text: str) -> float:
     """Return a power in watts."""
     examples = "'132 kW' or '700 W'"

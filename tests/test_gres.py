@@ -315,7 +315,7 @@ def test_only_the_nodes_of_a_partition_are_billed() -> None:
 
 def test_a_site_may_bill_as_it_likes_and_must_where_nobody_knows_the_rate() -> None:
     nodes = "hosts: n1, devices: {dcu-k100: 8}"
-    with pytest.raises(ConfigError, match="partition every bills dcu-k100, whose bf16 rate is unk"):
+    with pytest.raises(ConfigError, match="partition every bills dcu-k100, which has no known"):
         partitions_conf(room(nodes, slurm=BILLED), {})
     own = "{pools: [p], options: {TRESBillingWeights: GRES/gpu=3}}"
     line = partitions_conf(room(nodes, slurm=BILLED, partition=own), {})

@@ -221,7 +221,8 @@ def test_a_workload_that_is_not_planned_is_refused(change: dict[str, object], re
         (
             "br166",
             r"nobody has published of br166 the bf16 or fp16 TFLOPS \(to measure: multiply large "
-            r"matrices on one card\), memory size \(brsmi shows it\), memory bandwidth \(to",
+            r"matrices on one device\), memory size \(brsmi shows it\), memory bandwidth \(to .*: "
+            r"give it in the inventory, like 'accelerators: \{br166: \{bf16: 300 TFLOPS, memory: ",
         ),
         ("kunlun-p800", r"nobody has published of kunlun-p800 the memory bandwidth \(to measure"),
         ("k80", "k80 has no units for bf16 or fp16: ask for other cards, or give no model"),

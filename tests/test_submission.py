@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supernode_slurm.catalogue import find_accelerator
 from supernode_slurm.cli import submit as cli
 from supernode_slurm.data import data_dir
 from supernode_slurm.errors import ConfigError, PlanError, SupernodeError, UsageError
@@ -167,6 +168,32 @@ def test_cards_in_slices_are_no_cards(script: str) -> None:
     room = loads_inventory(text.replace("{a100-sxm-80g: 8}", sliced))
     with pytest.raises(PlanError, match="no device of type 'a100' at this site"):
         prepared(f"--model llama-3-8b --cards a100:8 {script}", room)
+
+
+def test_a_figure_of_the_sites_own_makes_a_card_plannable(script: str) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text().replace("ascend-910c: 16", "br166: 8")
+    words = f"--model llama-3-8b --cards br166:8 {script}"
+    with pytest.raises(PlanError, match=r"inventory, like 'accelerators: \{br166:"):
+        prepared(words, loads_inventory(text))
+    figures = "{bf16: 250 TFLOPS, memory: 64 GiB, memory_bandwidth: 1.6 TB/s, link: 64 GB/s}"
+    room = loads_inventory(text + f"\naccelerators: {{br166: {figures}}}\n")
+    job = prepared(words, room)
+    card = job.choice.slots[0].offer.accelerator
+    assert (card.peak_tflops("bf16"), card.memory_gib, card.scale_up_gbs) == (250, 64, 64)
+    assert find_accelerator("br166").memory_gib is None
+
+
+def test_figures_are_per_device_and_their_names_are_checked(mixed: Inventory) -> None:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    room = loads_inventory(text + "\naccelerators: {ascend910c: {memory: 60 GiB}}\n")
+    card = room.accelerator("ascend-910c")
+    assert card.devices_per_card == 2
+    assert card.memory_gib == 60
+    assert card.card_bf16_tflops == mixed.accelerator("ascend-910c").card_bf16_tflops
+    with pytest.raises(ConfigError, match="accelerator 'h1000'"):
+        loads_inventory(text + "\naccelerators: {h1000: {memory: 60 GiB}}\n")
+    with pytest.raises(ConfigError, match="expected a quantity like '312 TFLOPS'"):
+        loads_inventory(text + "\naccelerators: {h100: {bf16: 300 GB}}\n")
 
 
 def test_a_network_that_nobody_measured_holds_no_wide_job(script: str) -> None:

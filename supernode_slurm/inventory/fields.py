@@ -164,6 +164,7 @@ class ReleaseName:
 Bandwidth = Annotated[float, Quantity(units.bandwidth_gbs, "900 GB/s")]
 Latency = Annotated[float, Quantity(units.latency_ns, "500 ns")]
 Memory = Annotated[int, Quantity(units.memory_mib, "940 GiB")]
+Rate = Annotated[float, Quantity(units.tflops, "312 TFLOPS")]
 Power = Annotated[float, Quantity(units.power_w, "132 kW")]
 TimeLimit = Annotated[str, Quantity(units.slurm_time, "7-00:00:00")]
 Release = Annotated[str, ReleaseName()]
@@ -183,7 +184,9 @@ GresType = Annotated[
 OtherGres = Annotated[
     str,
     Text(
-        re.compile(r"(?!shard\b)[A-Za-z][A-Za-z0-9_]{0,30}(?::[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62})?\Z"),
+        re.compile(
+            r"(?!shard\b)[A-Za-z][A-Za-z0-9_]{0,30}(?::[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62})?\Z"
+        ),
         "a GRES like 'gpu:m2070q' or 'mps'; shards stand with their cards",
     ),
 ]

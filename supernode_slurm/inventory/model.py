@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..catalogue import Accelerator, find_accelerator
 from ..errors import Where
 
 
@@ -235,6 +236,8 @@ class Inventory:
     source: str
     cluster: str
     slurm: SlurmSettings
+    accelerators: tuple[Accelerator, ...]
+    """Kinds of cards whose figures the site gave itself."""
     fabrics: tuple[Fabric, ...]
     racks: tuple[Rack, ...]
     supernodes: tuple[Supernode, ...]
@@ -242,6 +245,11 @@ class Inventory:
     foreign: tuple[Foreign, ...]
     partitions: tuple[Partition, ...]
     policy: Policy
+
+    def accelerator(self, key: str) -> Accelerator:
+        """Return a kind of card by its id, with the site's own figures before the catalogue's."""
+        found = next((item for item in self.accelerators if item.id == key), None)
+        return found or find_accelerator(key)
 
     @property
     def release(self) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from dataclasses import replace
+from itertools import starmap
 
 from .. import hostlist
+from ..catalogue import Accelerator, UnknownName, find_accelerator
 from ..errors import Problem, Where, nearest
 from . import schema
 from .fields import NAME
@@ -54,6 +57,7 @@ class Resolver:
             source=self.source,
             cluster=self.raw.cluster,
             slurm=self._slurm(),
+            accelerators=tuple(filter(None, starmap(self._figures, self.raw.accelerators.items()))),
             fabrics=self._fabrics(members),
             racks=self._racks({host for hosts in members.values() for host in hosts}),
             supernodes=supernodes,
@@ -61,6 +65,29 @@ class Resolver:
             foreign=foreign,
             partitions=self._partitions(members, {item.name for item in domains}),
             policy=self._policy(),
+        )
+
+    def _figures(self, name: str, raw: schema.FiguresSection) -> Accelerator | None:
+        try:
+            card = find_accelerator(name)
+        except UnknownName as error:
+            self.problem(place_of(name, raw.at[""]), str(error))
+            return None
+        memory = None if raw.memory is None else raw.memory / 1024
+
+        def card_figure(said: float | None, known: float | None) -> float | None:
+            return known if said is None else said * card.devices_per_card
+
+        return replace(
+            card,
+            card_bf16_tflops=card_figure(raw.bf16, card.card_bf16_tflops),
+            card_fp16_tflops=card_figure(raw.fp16, card.card_fp16_tflops),
+            card_fp8_tflops=card_figure(raw.fp8, card.card_fp8_tflops),
+            card_matmul_bf16_tflops=card_figure(raw.matmul, card.card_matmul_bf16_tflops),
+            card_memory_gib=card_figure(memory, card.card_memory_gib),
+            card_memory_gbs=card_figure(raw.memory_bandwidth, card.card_memory_gbs),
+            card_scale_up_gbs=card_figure(raw.link, card.card_scale_up_gbs),
+            card_p2p_gbs=card.card_p2p_gbs if raw.link is None else None,
         )
 
     def problem(self, where: Where, what: str, todo: str = "") -> None:

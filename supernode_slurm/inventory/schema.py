@@ -37,6 +37,7 @@ from .fields import (
     PartitionName,
     PartitionOption,
     Power,
+    Rate,
     Ratio,
     Release,
     TimeLimit,
@@ -98,6 +99,22 @@ class RackSection(Placed):
     hosts: HostList
     power: Power | None = None
     cooling: Word | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class FiguresSection(Placed):
+    """What the site knows of one device of a kind; it takes the place of the catalogue's figure."""
+
+    bf16: Rate | None = None
+    """Dense peak."""
+    fp16: Rate | None = None
+    fp8: Rate | None = None
+    matmul: Rate | None = None
+    """Highest rate measured for a large bf16 matrix multiplication."""
+    memory: Memory | None = None
+    memory_bandwidth: Bandwidth | None = None
+    link: Bandwidth | None = None
+    """To the other cards of its node."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -223,6 +240,8 @@ class InventoryFile(Placed):
     version: Version
     cluster: Name
     slurm: SlurmSection = field(default_factory=SlurmSection)
+    accelerators: dict[Word, FiguresSection] = field(default_factory=dict)
+    """The site's own figures, by name of the catalogue."""
     fabrics: list[FabricSection] = field(default_factory=list)
     racks: list[RackSection] = field(default_factory=list)
     supernodes: list[SupernodeSection] = field(default_factory=list)

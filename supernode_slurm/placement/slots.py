@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .. import hostlist
-from ..catalogue import find_accelerator, platform
+from ..catalogue import platform
 from ..errors import PlanError
 from ..inventory import Devices, Inventory, NodeClass, Pool, Supernode
 from ..plan import DeviceGroup
@@ -190,7 +190,7 @@ def _partition(
 def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span | None) -> Offer:
     holder = holders[0]
     folded = tuple(hostlist.fold(item.hosts, sort=False) for item in holders)
-    accelerator = find_accelerator(holder.devices.accelerator)
+    accelerator = inventory.accelerator(holder.devices.accelerator)
     group = DeviceGroup(
         name=holder.devices.type,
         accelerator=accelerator.id,
@@ -214,7 +214,8 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
     elif accelerator.scale_up_gbs is None:
         raise PlanError(
             f"nobody has said how fast {accelerator.id} cards of one node reach each other: "
-            "declare its nodes as supernodes of one node with their interconnect"
+            "give it in the inventory, like "
+            f"'accelerators: {{{accelerator.id}: {{link: 64 GB/s}}}}'"
         )
     else:
         domain_nodes, scale_up, latency = 1, accelerator.scale_up_gbs, NODE_LATENCY_NS

@@ -32,17 +32,20 @@ def cannot_plan(card: Accelerator, precisions: Sequence[str]) -> PlanError:
     """Return the error for a card without a rate in any of these, or without another figure."""
     names = " or ".join(precisions)
     peaks = [card.peak_tflops(precision) for precision in precisions]
-    todo = "ask for other cards, or give no model: the job is then placed without a plan"
     if all(peak == 0 for peak in peaks):
+        todo = "ask for other cards, or give no model: the job is then placed without a plan"
         return PlanError(f"{card.id} has no units for {names}: {todo}")
-    unknown = []
+    unknown, given = [], []
     if not any(peaks):
-        unknown.append(f"{names} TFLOPS (to measure: multiply large matrices on one card)")
+        unknown.append(f"{names} TFLOPS (to measure: multiply large matrices on one device)")
+        given.append("bf16: 300 TFLOPS")
     if card.memory_gib is None:
         unknown.append(f"memory size ({platform(card.vendor).tools[0]} shows it)")
+        given.append("memory: 64 GiB")
     if card.memory_gbs is None:
-        unknown.append("memory bandwidth (to measure: copy a large array on one card)")
+        unknown.append("memory bandwidth (to measure: copy a large array on one device)")
+        given.append("memory_bandwidth: 1 TB/s")
     return PlanError(
-        f"nobody has published of {card.id} the {', '.join(unknown)}: "
-        f"until the catalogue has it, {todo}"
+        f"nobody has published of {card.id} the {', '.join(unknown)}: give it in the inventory, "
+        f"like 'accelerators: {{{card.id}: {{{', '.join(given)}}}}}'"
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..catalogue import find_accelerator
 from ..errors import ConfigError, Problem
 from ..inventory import GresDevice, Inventory, Partition, gres_devices
 
@@ -34,7 +33,7 @@ def billing_weights(inventory: Inventory, partition: Partition) -> str:
             if held.isdisjoint(nodes.hosts):
                 continue
             for device in gres_devices(nodes.devices):
-                weight = _weight(device, partition)
+                weight = _weight(inventory, device, partition)
                 weights[device.gres, device.type] = weight
                 if device.shards:
                     # Slurm picks the card: where kinds differ, a share costs what the best does.
@@ -48,10 +47,12 @@ def billing_weights(inventory: Inventory, partition: Partition) -> str:
     return ",".join(f"{name}={weight:.0f}" for name, weight in sorted(found.items()))
 
 
-def _weight(device: GresDevice, partition: Partition) -> float:
-    rate = find_accelerator(device.accelerator).matmul_tflops("bf16")
+def _weight(inventory: Inventory, device: GresDevice, partition: Partition) -> float:
+    rate = inventory.accelerator(device.accelerator).matmul_tflops("bf16")
     if rate is None:
-        what = f"partition {partition.name} bills {device.accelerator}, whose bf16 rate is unknown"
+        what = (
+            f"partition {partition.name} bills {device.accelerator}, which has no known bf16 rate"
+        )
         todo = "give the partition its own TRESBillingWeights under 'options'"
         raise ConfigError([Problem(partition.where, what, todo)])
     return rate * (device.slices or _SEVENTHS) / _SEVENTHS
