@@ -481,3 +481,33 @@ def test_gres_conf_and_the_node_line_count_the_same(devices: str) -> None:
     }
     whole = [device for device in gres_devices(own.node_classes[0].devices) if device.gres == "gpu"]
     assert len(whole) == sum(n for key, n in counted.items() if key.startswith("gpu:"))
+
+
+def test_other_gres_is_counted_beside_the_cards() -> None:
+    others = "mps: 200, fpga: 2, 'gpu:old': {count: 2, files: '/dev/nvidia[4-5]'}, 'gpu:dark': 1"
+    node = f"hosts: n1, devices: {{a100: 4}}, other_gres: {{{others}}}"
+    [line] = node_lines(node)
+    assert "Gres=gpu:a100:4,mps:200,fpga:2,gpu:old:2,gpu:dark:1 Feature=p,a100 " in line
+    assert gres_lines(node) == [
+        "NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env",
+        "NodeName=n1 Name=mps Count=200",
+        "NodeName=n1 Name=fpga Count=2",
+        # Slurm dies of gpus of one node whose flags differ.
+        "NodeName=n1 Name=gpu Type=old File=/dev/nvidia[4-5] Flags=nvidia_gpu_env",
+    ]
+    assert gres_types(room(node)) == ["fpga", "gpu", "mps"]
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ("gpu: 2", "some gpu have a type, others none: slurmctld refuses that"),
+        ("'gpu:a100': 2", "gpu:a100 is among the devices too"),
+        ("'gpu:x': {count: 2, files: '/dev/nvidia[3-4]'}", "/dev/nvidia3 is the file of two cards"),
+        ("'gpu:x': {count: 3, files: '/dev/nvidia[4-5]'}", "files do not name 3"),
+        ("shard: 4", "shards stand with their cards"),
+        ("'fpga:': 4", "a GRES like"),
+    ],
+)
+def test_other_gres_that_a_node_cannot_have_is_refused(others: str, words: str) -> None:
+    assert words in problems(pool(f"hosts: n1, devices: {{a100: 4}}, other_gres: {{{others}}}"))
