@@ -87,7 +87,7 @@ def test_what_runs_wins_over_the_files_and_is_told() -> None:
         words = (f"available{features}", f"active{features}", "weight=5")
         tell(twin, "scontrol", "update", "nodename=a[01-02]", *words)
         tell(twin, "scontrol", "update", "partitionname=train", "maxtime=2-00:00:00")
-        tell(twin, "scontrol", "update", "partitionname=small", "nodes=a[01-03]")
+        tell(twin, "scontrol", "update", "partitionname=small", "nodes=a[01-03]", "state=drain")
         found = import_sources(["slurm:"], {}, twin.client)
     text = "\n".join(map(str, found.remarks))
     assert {remark.kind for remark in found.remarks} == {"disagreement"}
@@ -100,6 +100,7 @@ def test_what_runs_wins_over_the_files_and_is_told() -> None:
     assert dict(by_host["a01"].options) == {"Weight": "5"}
     assert found.inventory.partition("train").max_time == "2-00:00:00"
     assert found.inventory.partition("small").hosts == ("a01", "a02", "a03")
+    assert dict(found.inventory.partition("small").options) == {"State": "DRAIN"}
 
 
 def test_without_its_files_a_running_slurm_still_gives_its_nodes() -> None:

@@ -171,13 +171,14 @@ def _partitions(files: Room, live: Room) -> None:
 
 def _merged_partition(room: Room, written: PartitionFacts, here: PartitionFacts) -> PartitionFacts:
     keys = dict(written.keys)
-    values: Mapping[str, Callable[[Keys], object]] = {"maxtime": _limit, "default": _is_default}
-    for key, value_of in values.items():
+    for key, value_of in _OF_PARTITION.items():
         if value_of(keys) != value_of(here.keys):
-            says, runs = _text(keys.get(key)), _text(here.keys.get(key))
-            what = f"{key} of partition {written.name}: {says or 'none'} in the file, {runs} runs"
+            says, runs = _text(keys.get(key)) or "none", _text(here.keys.get(key)) or "none"
+            what = f"{key} of partition {written.name}: {says} in the file, {runs} runs"
             room.disagreement(written.where, what, _TODO)
-            keys[key] = here.keys.get(key, Said("NO", here.where))
+            keys.pop(key, None)
+            if key in here.keys:
+                keys[key] = here.keys[key]
     wanted, nodes = _nodes_of(room, keys), _nodes_of(room, here.keys)
     if wanted is not None and wanted != nodes:
         more, less = sorted((nodes or set()) - wanted), sorted(wanted - (nodes or set()))
@@ -236,6 +237,30 @@ def _meaning(topologies: list[TopologyFacts]) -> object:
         for topology in topologies
         if topology.kind != "flat"
     ]
+
+
+def _names(key: str) -> Callable[[Keys], object]:
+    def names(keys: Keys) -> object:
+        found = {name for name in _text(keys.get(key)).split(",") if name}
+        return found - {"ALL"}
+
+    return names
+
+
+def _word(key: str, usual: str) -> Callable[[Keys], object]:
+    return lambda keys: (_text(keys.get(key)) or usual).upper()
+
+
+_OF_PARTITION: Mapping[str, Callable[[Keys], object]] = {
+    "maxtime": _limit,
+    "default": _is_default,
+    "state": _word("state", "UP"),
+    "prioritytier": _word("prioritytier", "1"),
+    "allowaccounts": _names("allowaccounts"),
+    "allowgroups": _names("allowgroups"),
+    "allowqos": _names("allowqos"),
+}
+"""What an admin changes in a running partition, and how two values of it compare."""
 
 
 def _text(said: Said | None) -> str:

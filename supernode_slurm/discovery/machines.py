@@ -126,7 +126,8 @@ def _machine(node: NodeFacts, hosts: tuple[str, ...], room: Room, reader: CardRe
         options.append(("State", keys["state"].text))
     unsaid = _unsaid(keys)
     if unsaid:
-        what = f"{' and '.join(unsaid)} of {{hosts}}: no source says"
+        named = " and ".join(filter(None, (", ".join(unsaid[:-1]), unsaid[-1])))
+        what = f"{named} of {{hosts}}: no source says"
         todo = "written as Slurm's default, 1: give what slurmd -C prints"
         room.of_hosts("unsaid", Problem(node.where, what, todo), hosts)
     return Machine(
@@ -165,9 +166,9 @@ def _options(node: NodeFacts, hosts: tuple[str, ...], room: Room) -> dict[str, s
         elif key in _SPELLED and key not in _USED:
             found[_SPELLED[key]] = said.text
         elif key not in _USED:
-            what = f"'{key}' of {{hosts}} is no key of a NodeName line: left out"
+            what = f"'{said.key}' of {{hosts}} is no key of a NodeName line: left out"
             known = [*NODE_OPTIONS, "Feature", "Gres"]
-            room.of_hosts("mistake", Problem(said.where, what, nearest(key, known)), hosts)
+            room.of_hosts("mistake", Problem(said.where, what, nearest(said.key, known)), hosts)
     if "topology" in node.keys and not node.ours:
         what = "Topology= of {hosts}: left out"
         todo = "it follows from the supernodes of the inventory"

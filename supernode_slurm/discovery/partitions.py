@@ -124,8 +124,8 @@ class _Partitions:
             if key in _USED or (key == "state" and said.text.upper() == "UP"):
                 continue
             if key not in _SPELLED:
-                what = f"'{key}' is no key of a PartitionName line: left out"
-                self._room.mistake(said.where, what, nearest(key, PARTITION_OPTIONS))
+                what = f"'{said.key}' is no key of a PartitionName line: left out"
+                self._room.mistake(said.where, what, nearest(said.key, PARTITION_OPTIONS))
             else:
                 found[_SPELLED[key]] = Leaf(said.text, (said.where,))
         return found

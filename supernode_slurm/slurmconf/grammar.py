@@ -33,6 +33,8 @@ class Said:
 
     text: str
     where: Where
+    key: str = ""
+    """As it is written, for the value of a pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ def _pairs(logical: _Logical) -> tuple[tuple[tuple[str, Said], ...], Problem | N
         if found[2] and not quoted and _SWALLOWED.match(value):
             what = f"{found[1]} has no value: Slurm takes '{value[:40]}' for it"
             return tuple(pairs), Problem(place, what, f"delete '{found[1]}='")
-        pairs.append((found[1], Said(value, place)))
+        pairs.append((found[1], Said(value, place, found[1])))
         position = found.end()
     rest = text[position:]
     if not rest.strip():
