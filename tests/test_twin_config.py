@@ -184,6 +184,7 @@ def test_a_log_is_judged_by_levels_in_their_place() -> None:
         "slurmctld: WARNING: A line in gres.conf has 8 more configured than expected\n"
         "slurmctld: debug:  no error: fatal: here\n"
         "[2026-01-01T00:00:00.000] fatal: Switch (s1) has already been defined\n"
+        "slurmctld: error: High latency for 1000 calls to gettimeofday(): 2887 microseconds\n"
         "slurmctld: error: slurm_receive_msg: Zero Bytes were transmitted or received\n"
         "slurmctld: warning: Ignoring file-less GPU gpu:h100\n"
     )

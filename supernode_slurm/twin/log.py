@@ -11,6 +11,8 @@ _LEVEL = re.compile(
 _BENIGN = re.compile(
     r"Could not open .* state file|No .* state file .* to recover|NOTE: Trying backup"
     r"|MailProg|mpi/pmix|MPI: Cannot create"
+    # A busy machine, at the start.
+    r"|High latency for [0-9]+ calls"
     # A bare TCP connection, which is how readiness is probed (22.05).
     r"|Zero Bytes were transmitted"
     # The nodes of a twin need not exist, so their names need not resolve (22.05).
