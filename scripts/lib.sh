@@ -56,6 +56,8 @@ print(os.path.realpath(sys.executable))' 2>/dev/null ||
 # already holds more than asked.
 ensure_venv() {
     local extras=${1:-} python wanted have=
+    # Inside a root of slurm-lab the venv is the outer machine's, whose Python differs.
+    [[ -z ${SLURM_LAB_ROOT:-} ]] || return 0
     python=$(find_python)
     wanted=$({
         printf '%s\n' "$repo" "$python"

@@ -511,3 +511,9 @@ def test_other_gres_is_counted_beside_the_cards() -> None:
 )
 def test_other_gres_that_a_node_cannot_have_is_refused(others: str, words: str) -> None:
     assert words in problems(pool(f"hosts: n1, devices: {{a100: 4}}, other_gres: {{{others}}}"))
+
+
+@pytest.mark.parametrize("devices", ["0\nprint pwned", "0;id", "$(id)", "a", "0 1", "\\n"])
+def test_the_prolog_says_nothing_of_what_are_no_devices(devices: str) -> None:
+    own = room("hosts: n1, devices: {ascend910c: 8}")
+    assert run_prolog(own, SLURM_STEP_ID="0", SLURM_STEP_GPUS=devices) == []

@@ -413,3 +413,9 @@ supernodes:"""
     }
     assert {name for name in switches if name not in children} == {"spine", "eth"}
     assert generated.kinds["train"] == "tree"
+
+
+def test_jobs_that_need_every_spare_of_an_odd_number_of_blocks_are_told() -> None:
+    notes = generate(pods(3, nodes=2, spares=1), find_release("26.05")).notes
+    assert any("Slurm refuses some jobs of 5 nodes and more" in note for note in notes)
+    assert generate(pods(4, nodes=18, spares=2), find_release("26.05")).notes == ()

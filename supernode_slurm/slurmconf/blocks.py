@@ -101,6 +101,10 @@ def _with_sizes(
             f"one of more than {lost[0] // 2} nodes may take blocks of several switches"
         )
     refused = [size for row in held if (size := first_refused(base, row, levels))]
+    largest = base << levels[-1]
+    # Seen on 26.05: three blocks of two nodes, sizes 1, 2 and 4, and no place for six nodes.
+    if len(blocks) & (len(blocks) - 1) and largest < max(map(sum, held)):
+        refused.append(largest + 1)
     if refused:
         notes.append(f"Slurm refuses some jobs of {min(refused)} nodes and more without --segment")
     return Blocks(tuple(blocks), tuple(base << level for level in levels)), notes

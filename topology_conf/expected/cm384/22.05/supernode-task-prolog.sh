@@ -7,7 +7,10 @@
 say() { # say DEVICES VARIABLE...
     devices=$1
     shift
-    [ -z "$devices" ] || for name; do echo "export $name=$devices"; done
+    case $devices in
+    '' | *[!0-9,]*) return 0 ;; # none, or not Slurm's own words
+    esac
+    for name; do printf 'export %s=%s\n' "$name" "$devices"; done
 }
 
 gpu=${SLURM_STEP_GPUS-}
@@ -31,6 +34,9 @@ held() ( # held GRES
             [ "${part#"$1":}" != "$part" ] || continue
             IFS=,
             for range in ${part##*IDX:}; do
+                case $range in
+                '' | *[!0-9-]* | -* | *- | *-*-*) continue ;;
+                esac
                 index=${range%-*}
                 while [ "$index" -le "${range#*-}" ]; do
                     list=$list,$index

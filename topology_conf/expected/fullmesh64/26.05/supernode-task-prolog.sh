@@ -7,7 +7,10 @@
 say() { # say DEVICES VARIABLE...
     devices=$1
     shift
-    [ -z "$devices" ] || for name; do echo "export $name=$devices"; done
+    case $devices in
+    '' | *[!0-9,]*) return 0 ;; # none, or not Slurm's own words
+    esac
+    for name; do printf 'export %s=%s\n' "$name" "$devices"; done
 }
 
 gpu=${SLURM_STEP_GPUS-}
