@@ -73,6 +73,7 @@ def in_yaml(old: str, new: str) -> dict[str, str]:
     return twin_samples.with_yaml(text.replace(old, new, 1))
 
 
+SECOND = "- topology: t2\n  cluster_default: false\n  flat: true\n"
 BOTH = {**twin_samples.block(), YAML: twin_samples.YAML}
 NO_MODIFY = "function slurm_job_submit(a, b, c) return 0 end\n"
 
@@ -104,6 +105,14 @@ CASES = {
     ),
     "no host list": Case(
         changed(TOPOLOGY, "h1-[01-08]", "h1-[01-08"), r"topology\.conf:1:24: unbalanced", dies=ALL
+    ),
+    "nodes and switches on one line": deadly(
+        changed(TOPOLOGY, "Switches=leaf[1-2]", "Switches=leaf1 Nodes=b1"),
+        "(?i)has both|switch.*nodes|reading",
+    ),
+    "a switch below itself": deadly(
+        changed(TOPOLOGY, "Switches=leaf[1-2]", "Switches=leaf[1-2],spine"),
+        "(?i)invalid child|not a tree|not be a leaf",
     ),
     # Blocks.
     "bad sizes": deadly(in_blocks("BlockSizes=4,8", "BlockSizes=4,6"), "Invalid BlockSizes", BLOCK),
@@ -148,6 +157,24 @@ CASES = {
     ),
     "node in two blocks of yaml": silent(
         in_yaml("h1-[05-08]", "h1-[04-08]"), r"yaml:8:9: h1-04 in 'b2' and in 'b1'", NEWEST
+    ),
+    "two default topologies in yaml": silent(
+        twin_samples.with_yaml(twin_samples.YAML + SECOND.replace("false", "true")),
+        r"topology\.yaml:1:1: 2 topologies have cluster_default: true; mark exactly one",
+        NEWEST,
+    ),
+    "no default topology in yaml": silent(
+        twin_samples.with_yaml(twin_samples.YAML.replace("true", "false") + SECOND),
+        r"yaml:1:1: no topologies have cluster_default: true",
+        NEWEST,
+    ),
+    "a topology twice in yaml": silent(
+        twin_samples.with_yaml(twin_samples.YAML + SECOND.replace("t2", "t1")),
+        r"yaml:10:3: topology 't1' stands twice",
+        NEWEST,
+    ),
+    "yaml without a topology": deadly(
+        twin_samples.with_yaml("[]\n"), r"topology\.yaml:1:1: holds no topology", NEWEST
     ),
     "yaml before 25.05": silent(
         twin_samples.with_yaml(), r"topology\.yaml:1:1: Slurm 2.* does not read it", ALL[:2]

@@ -194,3 +194,23 @@ def test_a_log_is_judged_by_levels_in_their_place() -> None:
         "WARNING: A line in gres.conf has 8 more configured than expected",
         "fatal: Switch (s1) has already been defined",
     )
+
+
+QUOTED = """\
+GresTypes=gpu
+ taskprolog = /site/prolog.sh
+Epilog=/site/epilog.sh
+PrologSlurmctld=/site/x
+AccountingStorageTRES=gres/gpu
+NodeName=n1 CPUs=4 State=DOWN Reason="bad disk State=DOWN" NodeAddr=10.0.0.1 Port=7
+PartitionName=p Nodes=n1 TRESBillingWeights="CPU=1.0, Mem=0.2" State=UP
+"""
+
+
+def test_values_in_quotes_stay_whole_and_no_program_or_address_of_a_site_stays() -> None:
+    cloud = cloud_files({"supernode.conf": QUOTED})["supernode.conf"]
+    assert cloud.splitlines() == [
+        "GresTypes=gpu",
+        'NodeName=n1 CPUs=4 Reason="bad disk State=DOWN" State=CLOUD',
+        "PartitionName=p Nodes=n1 State=UP",
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from supernode_slurm.slurmconf.release import RELEASES, find_release
-from supernode_slurm.twin import Findings, check
+from supernode_slurm.twin import Findings, check, preflight, read_site_conf, reading
 from supernode_slurm.twin.schedulerkeys import scheduler_keys
 from tests import twin_samples
 from tests.twin_samples import changed
@@ -190,3 +190,23 @@ def test_a_release_between_knows_the_scheduler_parameters_of_both_neighbours() -
     assert scheduler_keys("23.11") == scheduler_keys("22.05") | scheduler_keys("24.11")
     assert scheduler_keys("26.11") == scheduler_keys("26.05")
     assert scheduler_keys("21.08") == scheduler_keys("22.05")
+
+
+def test_lines_of_the_site_that_ours_would_replace_are_named() -> None:
+    ours = reading.read(
+        {"supernode.conf": "GresTypes=gpu\nAccountingStorageTRES=gres/gpu\n"}, "supernode.conf"
+    )
+    site = "GresTypes=gpu,mps\nAccountingStorageType=accounting_storage/none\n"
+    found = [str(item) for item in preflight.beside(ours, reading.read({"s": site}, "s"))]
+    assert found[0].startswith("supernode.conf:2:23: tracks GRES, and slurm.conf has no Accounting")
+    assert found[1:] == [
+        "s:1:11: GresTypes=gpu,mps stands in supernode.conf too, as gpu;"
+        " slurmctld takes the last of them: keep one"
+    ]
+    good = "GresTypes=gpu\nAccountingStorageType=accounting_storage/slurmdbd\n"
+    assert not list(preflight.beside(ours, reading.read({"s": good}, "s")))
+
+
+def test_our_own_file_is_no_include_of_the_sites() -> None:
+    (dropped,) = read_site_conf("Include /etc/slurm/supernode.conf\n").dropped
+    assert dropped.reason == "comes from the inventory"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +16,16 @@ _GRES = "gres.conf"
 _TASK_PROLOG = "supernode-task-prolog.sh"
 
 _NODE = re.compile(r"^\s*NodeName=(\S+)", re.IGNORECASE)
-_STATE = re.compile(r"\sState=\S+", re.IGNORECASE)
+_WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+_KEY = re.compile(r"\s*(\w+)\s*=")
 _FILES = re.compile(r"\b(?:Multiple)?Files?=/dev/\S+", re.IGNORECASE)
 _DEVICE = re.compile(r"/dev/((?:[^\s,\[]|\[[^\]]*\])+)")
+_PROGRAM = re.compile(r"\w*(?:prolog|epilog|prog)\w*\Z", re.IGNORECASE)
 # A twin has no slurmdbd, and slurmctld dies of both without one.
-_TRACKING = re.compile(r"^AccountingStorageTRES=.*\n|\sTRESBillingWeights=\S+", re.I | re.MULTILINE)
-_PROLOG = re.compile(r"^TaskProlog=.*\n", re.IGNORECASE | re.MULTILINE)
+_TRACKING = "accountingstoragetres"
+_BILLING = "tresbillingweights"
+# Where a node really is: a twin contacts nobody.
+_PLACE = ("state", "nodeaddr", "nodehostname", "bcastaddr", "port")
 _ENV_FLAGS = re.compile(r" Flags=\w+_gpu_env\b")
 
 _DEFAULTS = {
@@ -151,7 +155,7 @@ def live_files(files: Mapping[str, str], layout: Layout) -> dict[str, str]:
         here = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports}"
         return f"{_with_state(line, 'UNKNOWN')} {here}"
 
-    prolog = f"TaskProlog={layout.directory / _TASK_PROLOG}\n" if _TASK_PROLOG in files else ""
+    prolog = f"TaskProlog={layout.directory / _TASK_PROLOG}" if _TASK_PROLOG in files else ""
     changed = _each_node_line(_own(files, prolog), place)
     if _GRES in files:
         changed[_GRES] = _FILES.sub(
@@ -177,9 +181,30 @@ def device_names(files: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _own(files: Mapping[str, str], prolog: str) -> dict[str, str]:
-    """Return the files without what needs slurmdbd, and with no task prolog but the twin's."""
-    without = {name: _TRACKING.sub("", text) for name, text in files.items()}
-    return {name: _PROLOG.sub(prolog, text) for name, text in without.items()}
+    """Return the files without what needs slurmdbd, and with no program but the twin's prolog."""
+    changed = dict(files)
+    for name in (name for name in files if name.endswith(".conf") and name != _GRES):
+        lines = (_own_line(line, prolog) for line in files[name].splitlines())
+        changed[name] = "".join(f"{line}\n" for line in lines if line is not None)
+    return changed
+
+
+def _own_line(line: str, prolog: str) -> str | None:
+    """Return what the twin makes of a line, None for nothing."""
+    found = _KEY.match(line)
+    key = found[1].casefold() if found else ""
+    if key == "taskprolog" and prolog:
+        return prolog
+    if key == _TRACKING or _PROGRAM.match(key):
+        return None
+    return _without(line, (_BILLING,)) if key == "partitionname" else line
+
+
+def _without(line: str, keys: Collection[str]) -> str:
+    """Return a line without the pairs of these keys, whose values may stand in quotes."""
+    words = _WORD.findall(line)
+    kept = [word for word in words if word.partition("=")[0].casefold() not in keys]
+    return line if len(kept) == len(words) else " ".join(kept)
 
 
 def _each_node_line(files: Mapping[str, str], change: Callable[[str, int], str]) -> dict[str, str]:
@@ -199,4 +224,4 @@ def _hosts(line: str) -> list[str]:
 
 
 def _with_state(line: str, state: str) -> str:
-    return f"{_STATE.sub('', line).rstrip()} State={state}"
+    return f"{_without(line, _PLACE).rstrip()} State={state}"

@@ -24,6 +24,7 @@ MAIN = "supernode.conf"
 """The generated file that slurm.conf includes."""
 _NEEDS_FILE = frozenset({"tree", "block", "3d_torus"})
 _GROUP = {"tree": "switch", "torus3d": "torus"}
+_ONCE = frozenset({"grestypes", "taskprolog", "topologyplugin", "accountingstoragetres"})
 _LACK = re.compile(r"lack access to [0-9]+ nodes: (\S+)\Z")
 _NO_ROOT = "no switch can reach all nodes"
 
@@ -116,6 +117,9 @@ def _topologies(
     if has_yaml:
         found, problems = topologies.read_yaml(files[YAML])
         warnings += problems
+        if not found and not problems:
+            todo = "slurmctld dies of it without a word: delete the file"
+            errors.append(Problem(Where(YAML, 1, 1), "holds no topology", todo))
         return found
     if said and plugin in _NEEDS_FILE and CONF not in files:
         what = f"topology/{plugin} needs a {CONF}, which is not given"
@@ -175,3 +179,20 @@ def scheduling(conf: Conf, release: Release) -> Iterator[Problem]:
         if said and name and name.casefold() not in folded:
             what = f"Slurm {release.name} has no SchedulerParameters '{name}' and passes over it"
             yield Problem(said.where, what, nearest(name, known))
+
+
+def beside(ours: Conf, site: Conf) -> Iterator[Problem]:
+    """Yield where the generated files and the site's own slurm.conf do not go together."""
+    tracked = ours.settings.get("accountingstoragetres")
+    kept = site.settings.get("accountingstoragetype")
+    if tracked and (not kept or not kept.text.lower().endswith("/slurmdbd")):
+        what = (
+            "tracks GRES, and slurm.conf has no AccountingStorageType=accounting_storage/slurmdbd"
+        )
+        todo = "slurmctld dies of it: leave slurmdbd out of the inventory, or run it"
+        yield Problem(tracked.where, what, todo)
+    for key in _ONCE & ours.settings.keys() & site.settings.keys():
+        said, mine = site.settings[key], ours.settings[key]
+        if said.text != mine.text:
+            what = f"{said.key or key}={said.text} stands in {mine.where.file} too, as {mine.text}"
+            yield Problem(said.where, what, "slurmctld takes the last of them: keep one")

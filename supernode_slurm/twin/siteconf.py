@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from ..slurmconf.grammar import parse_lines
+from .preflight import MAIN
 
 _NAMES = """
     DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode EnforcePartLimits JobRequeue KillWait
@@ -75,6 +77,8 @@ def read_site_conf(text: str) -> SiteConf:
 def _objection(key: str, value: str) -> str:
     """Return why a parameter is not taken over; empty for one that is."""
     low = key.lower()
+    if low == "include" and PurePath(value).name == MAIN:
+        return "comes from the inventory"
     if low == "include":
         return "an included file is not read: give its lines here if they matter"
     if low in _FROM_INVENTORY:

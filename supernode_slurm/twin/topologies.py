@@ -99,10 +99,27 @@ def read_yaml(text: str) -> tuple[list[Topology], list[Problem]]:
     problems = [*problems, *_unknown(root, _SCHEMA)]
     items = [item for item in _items(root) if isinstance(item.value, dict)]
     topologies = [found for item in items for found in _topologies(item, problems)]
+    problems += _ambiguous(root, items, topologies)
     if topologies and not any(item.is_default for item in topologies):
         first = topologies[0]
         topologies[0] = Topology(first.name, first.kind, True, first.groups)
     return topologies, problems
+
+
+def _ambiguous(
+    root: yamltree.Node, items: list[yamltree.Node], found: list[Topology]
+) -> Iterator[Problem]:
+    """Yield what leaves open which topology is meant: slurmctld takes one without a word."""
+    defaults = [item for item in found if item.is_default]
+    if len(found) > 1 and len(defaults) != 1:
+        what = f"{len(defaults) or 'no'} topologies have cluster_default: true"
+        yield Problem(root.where, what, "mark exactly one")
+    first: dict[str, yamltree.Node] = {}
+    for item in items:
+        fields = item.value if isinstance(item.value, dict) else {}
+        name = _text(fields.get("topology"))
+        if first.setdefault(name, item) is not item:
+            yield Problem(item.where, f"topology '{name}' stands twice", "rename one")
 
 
 def _unknown(node: yamltree.Node, schema: Schema) -> Iterator[Problem]:

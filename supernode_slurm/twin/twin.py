@@ -113,11 +113,12 @@ class Twin:
     @property
     def findings(self) -> tuple[Problem, ...]:
         """Return what slurmctld keeps silent on."""
-        site = read({"slurm.conf": self._spec.site_conf or ""}, "slurm.conf")
-        return (
-            *self._findings.warnings,
-            *preflight.scheduling(site, find_release(self.release)),
-        )
+        found = list(self._findings.warnings)
+        if self._spec.site_conf is not None:
+            site = read({"slurm.conf": self._spec.site_conf}, "slurm.conf")
+            found += preflight.scheduling(site, find_release(self.release))
+            found += preflight.beside(read(self._spec.files, preflight.MAIN), site)
+        return tuple(found)
 
     @property
     def remarks(self) -> tuple[str, ...]:
