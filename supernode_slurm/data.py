@@ -47,7 +47,10 @@ def write_atomically(texts: Mapping[Path, str], mode: int = 0o644) -> None:
 
 def _stage(path: Path, text: str, mode: int) -> str:
     """Write a text beside its file and return the name it has there."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)

@@ -11,13 +11,23 @@ import re
 
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
-_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][0-9]+)?|\.[0-9]+)\s*([A-Za-z/%]*)\s*\Z")
+_NUMBER = re.compile(
+    r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z/%]*)\s*\Z"
+)
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _SLURM_TIME = re.compile(
     r"(?:[0-9]{1,7}(?::[0-9]{1,2}){0,2}|[0-9]{1,5}-[0-9]{1,2}(?::[0-9]{1,2}){0,2})\Z"
 )
 _MOST_MIB = 2**32
 """4 PiB: beyond any node, and far below where Slurm's numbers end."""
+_WHOLE = re.compile(r"[0-9]{1,15}\Z")
+
+
+def whole_number(text: str) -> int:
+    """Return a count written in up to 15 plain digits."""
+    if not _WHOLE.match(text):
+        raise ValueError(f"expected a whole number, got {text[:40]!r}")
+    return int(text)
 
 
 def _split(text: str, examples: str) -> tuple[float, str]:

@@ -192,7 +192,7 @@ def test_what_nobody_says_is_written_as_such(tmp_path: Path) -> None:
     [
         (f"{NODES}NodeName=n3 CPUs=1\n", "NodeName n3 stands twice (first at line 2)"),
         ("NodeName=n[1-\n", "unbalanced brackets"),
-        ("NodeName=n1 CPUs=many\n", "expected a number, got 'many'"),
+        ("NodeName=n1 CPUs=many\n", "expected a whole number, got 'many'"),
         ("NodeName=n1 and more\n", "expected Key=value, got 'and more'"),
         ("NodeName=n[1-3] NodeAddr=a[1-2]\n", "NodeAddr names 2 for 3 nodes"),
         (f"{NODES}PartitionName=p Nodes=n[4-5]\n", "n5 are no nodes of slurm.conf; known: n1"),
@@ -326,7 +326,10 @@ def test_equal_blocks_are_written_as_one(tmp_path: Path) -> None:
             "switch 'l' hangs under 'a' and 'b'",
         ),
         ("BlockName=a Nodes=n1\nBlockName=a Nodes=n2\n", "'a' stands twice"),
-        ("BlockName=a Nodes=n[1-4]\nBlockSizes=x\n", "'x' is no number of nodes"),
+        (
+            "BlockName=a Nodes=n[1-4]\nBlockSizes=x\n",
+            "expected a whole number, got 'x'",
+        ),
         ("Switch=a Nodes=n1\n", "'Switch' begins no line of topology.conf"),
         ("SwitchName=a Node=n1\n", "'Node' is no key of a SwitchName line; did you mean 'Nodes'?"),
     ],

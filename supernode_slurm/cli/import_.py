@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write into this new file.")
+@click.option("-o", "--output", "output_name", type=click.Path(), help="Write into this new file.")
 @click.option(
     "--accelerator",
     "accelerators",
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @common.json_option
 def command(
-    sources: tuple[str, ...], output: Path | None, accelerators: tuple[str, ...], as_json: bool
+    sources: tuple[str, ...], output_name: str | None, accelerators: tuple[str, ...], as_json: bool
 ) -> int:
     """Make an inventory from Slurm's files, a running Slurm or other tools' models.
 
@@ -44,6 +44,9 @@ def command(
     from ..discovery import import_sources
     from ..slurm import CliClient
 
+    if output_name == "":
+        raise click.UsageError("--output: the name is empty")
+    output = None if output_name is None else Path(output_name)
     if output is not None:
         _refuse_existing(output)
     given = dict(map(_pair, accelerators))

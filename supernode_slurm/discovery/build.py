@@ -42,7 +42,7 @@ def build(room: Room, given: Mapping[str, str]) -> dict[str, Tree]:
         what = "no line names a node" if room.gres else "no nodes: nothing to import"
         room.error(where, what, "name the slurm.conf that has the NodeName lines as well")
         room.check()
-    foreign = {host for _, said in room.foreign for host in hostlist.expand(said.text)}
+    foreign = {host for _, hosts_of in room.foreign for host in hosts_of}
     _check_gres(room, records, {*hosts, *foreign})
     trees = checked_trees(room, {*hosts, *foreign} if room.nodes else ())
     room.check()

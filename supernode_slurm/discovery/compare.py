@@ -58,7 +58,7 @@ def _settings(files: Room, live: Room) -> None:
 
 def _nodes(files: Room, live: Room, twin: bool) -> None:
     runs = {host: node for node in live.nodes for host in node.hosts}
-    away = {host for _, said in files.foreign for host in hostlist.expand(said.text)}
+    away = {host for _, hosts in files.foreign for host in hosts}
     known = {host for node in files.nodes for host in node.hosts}
     found: list[NodeFacts] = []
     for node in files.nodes:
@@ -198,13 +198,16 @@ def _nodes_of(room: Room, keys: Keys) -> set[str] | None:
     except ValueError:
         return None
     known = {host for node in room.nodes for host in node.hosts}
-    known |= {host for _, said in room.foreign for host in hostlist.expand(said.text)}
+    known |= {host for _, hosts in room.foreign for host in hosts}
     return found if found <= known else None
 
 
 def _limit(keys: Keys) -> object:
     text = _text(keys.get("maxtime"))
-    return minutes(text) if text else float("inf")
+    try:
+        return minutes(text) if text else float("inf")
+    except ValueError:
+        return text
 
 
 def _is_default(keys: Keys) -> object:

@@ -150,7 +150,7 @@ def _check_names(room: Room, parts: Iterable[GroupFacts]) -> None:
 
 def _known(room: Room, part: GroupFacts, hosts: Mapping[str, Host]) -> tuple[str, ...]:
     stray = [host for host in part.nodes if host not in hosts]
-    foreign = {host for _, said in room.foreign for host in hostlist.expand(said.text)}
+    foreign = {host for _, names in room.foreign for host in names}
     stray = [host for host in stray if host not in foreign]
     if stray:
         what = f"'{part.name}': {hostlist.fold(stray)} are no nodes of slurm.conf"
@@ -193,8 +193,7 @@ def _foreign(room: Room, hosts: Mapping[str, Host]) -> list[Group]:
     """Return the nodes that stand in lines of the site's own beside ours."""
     found = []
     named: set[str] = set()
-    for name, said in room.foreign:
-        members = room.hosts(said)
+    for name, members in room.foreign:
         named.update(members)
         found.append(Group(name.text, "foreign", members, name.where))
     if not any(node.ours for node in room.nodes):

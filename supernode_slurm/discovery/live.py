@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from .. import hostlist
 from ..errors import SlurmRejected, Where
 from ..inventory.options import PARTITION_OPTIONS
 from ..slurm import parse
@@ -116,12 +115,12 @@ def _topologies(client: Shows, room: Room, release: str) -> None:
 def _read_lines(text: str, room: Room) -> None:
     switches, blocks, sizes = [], [], set()
     for record in parse.fields(text, "SwitchName"):
-        below = _hosts(record, "Switches")
-        nodes = () if below else _hosts(record, "Nodes")
+        below = _hosts(record, "Switches", room)
+        nodes = () if below else _hosts(record, "Nodes", room)
         switches.append(SwitchFacts(record["SwitchName"], nodes, below, PLACE))
     for record in parse.fields(text, "BlockName"):
-        blocks.append(GroupFacts(record["BlockName"], _hosts(record, "Nodes"), PLACE))
-        sizes.add(int(record.get("BlockSize", "0")))
+        blocks.append(GroupFacts(record["BlockName"], _hosts(record, "Nodes", room), PLACE))
+        sizes.add(room.number(Said(record.get("BlockSize", "0"), PLACE, "BlockSize")))
     if switches:
         room.topologies.append(TopologyFacts("default", "tree", PLACE, tuple(switches)))
     if blocks:
@@ -129,5 +128,5 @@ def _read_lines(text: str, room: Room) -> None:
         room.topologies.append(found)
 
 
-def _hosts(record: Mapping[str, str], key: str) -> tuple[str, ...]:
-    return tuple(hostlist.expand(record[key])) if key in record else ()
+def _hosts(record: Mapping[str, str], key: str, room: Room) -> tuple[str, ...]:
+    return room.hosts(Said(record[key], PLACE)) if key in record else ()

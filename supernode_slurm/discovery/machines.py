@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ _USED = frozenset(
         *OF_EACH,
     }
 )
+_PORTS = re.compile(r"[0-9]+(?:-[0-9]+)*\Z")
 _SPELLED = {name.casefold(): name for name in NODE_OPTIONS}
 
 
@@ -197,7 +199,7 @@ def _own(node: NodeFacts, room: Room) -> dict[str, tuple[tuple[str, str], ...]]:
 
 def _values(said: Said, count: int, room: Room) -> list[str]:
     text = said.text
-    if "[" not in text and "," not in text and count > 1 and text.replace("-", "").isdigit():
+    if "[" not in text and "," not in text and count > 1 and _PORTS.match(text):
         text = f"[{text}]"
     try:
         return hostlist.expand(text) if text else []
@@ -206,10 +208,7 @@ def _values(said: Said, count: int, room: Room) -> list[str]:
 
 
 def _number(said: Said, room: Room) -> int:
-    if not said.text.isdigit() or len(said.text) > 15:
-        room.error(said.where, f"expected a number, got {said.text!r:.40}")
-        return 1
-    return max(int(said.text), 1)
+    return max(room.number(said), 1)
 
 
 def _gres_places(

@@ -13,7 +13,7 @@ from .room import GresFacts, Room
 SHARING = frozenset({"mps", "shard"})
 
 _FILES = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
-_COUNT = re.compile(r"([0-9]+)([KMGT]?)\Z", re.IGNORECASE)
+_COUNT = re.compile(r"([0-9]{1,15})([KMGT]?)\Z", re.IGNORECASE)
 _SCALE = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .. import hostlist
+from .. import hostlist, units
 from ..errors import ConfigError, Problem, Where
 from ..slurmconf.facts import DomainFacts, FabricFacts
 from ..slurmconf.grammar import Said
@@ -131,7 +131,7 @@ class Room:
     gres: list[GresFacts] = field(default_factory=list)
     topologies: list[TopologyFacts] = field(default_factory=list)
     networks: list[NetworkFacts] = field(default_factory=list)
-    foreign: list[tuple[Said, Said]] = field(default_factory=list)
+    foreign: list[tuple[Said, tuple[str, ...]]] = field(default_factory=list)
     """Names and hosts of nodes that comments of ours call foreign."""
     scale_ups: list[ScaleUpFacts] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
@@ -182,6 +182,14 @@ class Room:
         except ValueError as error:
             self.error(said.where, str(error))
             return ()
+
+    def number(self, said: Said) -> int:
+        """Return a whole number, 1 after an error."""
+        try:
+            return units.whole_number(said.text)
+        except ValueError as error:
+            self.error(said.where, f"{said.key}: {error}" if said.key else str(error))
+            return 1
 
     def check(self) -> None:
         """Raise ``ConfigError`` with all errors so far, if there are any."""

@@ -11,6 +11,7 @@ from ..slurmconf.facts import (
     read_domain_comment,
     read_foreign_comment,
     read_head_comment,
+    spoilt,
 )
 from ..slurmconf.grammar import Line, Said, read_lines
 from .room import NodeFacts, PartitionFacts, Room
@@ -90,10 +91,13 @@ class _Reader:
                 for key, text in zip((CLUSTER, RELEASE), head, strict=True):
                     self._room.settings.setdefault(key, Said(text, place))
             elif foreign := read_foreign_comment(comment):
-                said = [Said(text, Where(line.where.file)) for text in foreign]
-                self._room.foreign.append((said[0], said[1]))
+                name, hosts = foreign
+                self._room.foreign.append((Said(name, Where(line.where.file)), hosts))
             elif domain := read_domain_comment(comment):
                 self._domain = domain
+            elif line.where.file in self._ours and (why := spoilt(comment)):
+                self._domain = None
+                self._room.mistake(line.where, *why)
 
     def _node(self, said: Said, keys: dict[str, Said], line: Line) -> None:
         hosts = self._room.hosts(said)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,9 +94,11 @@ def _kind_of_yaml(path: Path, text: str) -> str:
 
 def _split(text: str) -> tuple[str, Path]:
     kind, colon, rest = text.partition(":")
+    if not text or (kind in READERS and colon and not rest):
+        raise UsageError(f"source '{text}' names no file")
     if colon and kind in READERS:
         return kind, Path(rest)
-    if colon and not Path(text).exists() and re.fullmatch(r"[a-z.]+", kind):
+    if colon and not os.path.exists(text) and re.fullmatch(r"[a-z.]+", kind):
         known = ", ".join(f"{name}:" for name in ("slurm", *READERS))
         raise UsageError(f"'{text}': no kind of source is '{kind}:'; known: {known}")
     return "", Path(text)
@@ -102,13 +106,17 @@ def _split(text: str) -> tuple[str, Path]:
 
 def _files(kind: str, path: Path) -> dict[Path, str]:
     """Return the files of a source and the kind of each."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        raise ConfigError.one(str(path), "no such file or directory") from error
+    except OSError as error:
+        raise ConfigError.one(str(path), f"cannot be read: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
         conf = path / "slurm.conf"
         if not conf.is_file():
             raise ConfigError.one(str(path), "holds no slurm.conf", "name its files one by one")
         return _files("slurm.conf", conf)
-    if not path.exists():
-        raise ConfigError.one(str(path), "no such file or directory")
     kind = kind or kind_of(path)
     if kind == "slurm.conf" and read_text(path).startswith(TWIN):
         path = path.parent / AS_GIVEN / ROOT

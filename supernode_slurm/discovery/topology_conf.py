@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import Where, nearest
-from ..slurmconf.facts import FabricFacts, read_fabric_comment, read_switch_comment
-from ..slurmconf.grammar import Line, Said, read_lines
+from ..slurmconf.facts import (
+    FabricFacts,
+    read_fabric_comment,
+    read_head_comment,
+    read_switch_comment,
+    spoilt,
+)
+from ..slurmconf.grammar import Line, Said, read_lines, read_text
+from .doubts import tell_doubts
 from .room import GroupFacts, NetworkFacts, Room, SwitchFacts, TopologyFacts
 
 _KEYS = {
@@ -24,6 +31,7 @@ def read_topology_conf(path: Path, room: Room) -> None:
     for line in read_lines(path):
         reader.take(line)
     reader.end()
+    tell_doubts(read_text(path), str(path), reader.parts, room)
     room.check()
 
 
@@ -63,10 +71,15 @@ class _Reader:
         self._switches: list[SwitchFacts] = []
         self._groups: dict[str, list[GroupFacts]] = {"block": [], "ring": []}
         self._sizes: Said | None = None
+        self._ours = False
 
     def take(self, line: Line) -> None:
         """Take the next line."""
         heard = [self._networks.hear(comment, line.where) for comment in line.comments]
+        for comment in line.comments:
+            self._ours |= read_head_comment(comment) is not None
+            if self._ours and (why := spoilt(comment)):
+                self._room.mistake(line.where, *why)
         fabric = next((item for item in reversed(heard) if item), None)
         keys = line.must().keys
         known = _KEYS.get(line.first)
@@ -87,6 +100,11 @@ class _Reader:
             nodes = self._room.hosts(keys["nodes"]) if "nodes" in keys else ()
             group = GroupFacts(keys[line.first].text, nodes, line.where)
             self._groups[line.first.removesuffix("name")].append(group)
+
+    @property
+    def parts(self) -> list[SwitchFacts | GroupFacts]:
+        """Return all switches and groups."""
+        return [*self._switches, *(part for parts in self._groups.values() for part in parts)]
 
     def _switch(self, line: Line, keys: dict[str, Said], fabric: FabricFacts | None) -> None:
         if "linkspeed" in keys:
@@ -119,8 +137,8 @@ class _Reader:
 def _sizes(said: Said, room: Room) -> list[int]:
     found: list[int] = []
     for text in said.text.split(","):
-        if not text.strip().isdigit() or not int(text):
-            room.error(said.where, f"BlockSizes: {text!r} is no number of nodes")
+        if size := room.number(Said(text.strip(), said.where, said.key)):
+            found.append(size)
         else:
-            found.append(int(text))
+            room.error(said.where, f"{said.key}: {text!r} is no number of nodes")
     return found

@@ -7,10 +7,11 @@ where a list of them is expected.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
-from .. import hostlist
+from .. import hostlist, units
 from ..errors import Where, nearest
 from ..inventory import yamltree
 from ..inventory.yamltree import Node
@@ -175,8 +176,9 @@ class _Reader:
         values = node.value if node else []
         for item in values if isinstance(values, list) else [node]:
             size = item.value if item else None
-            if isinstance(size, str) and size.isdigit():
-                size = int(size)
+            if isinstance(size, str):
+                with suppress(ValueError):
+                    size = units.whole_number(size)
             if item and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
                 self._error(item.where, f"block_sizes: expected numbers of nodes, got {item.text}")
             elif isinstance(size, int):

@@ -86,10 +86,10 @@ def mig_type(kind: str, profile: str) -> str:
 def mig_instance(files: Sequence[str]) -> int | None:
     """Return the id of the GPU instance with these files, None if they are of none."""
     caps = [file for file in files if file.startswith("/dev/nvidia-caps/nvidia-cap")]
-    card = hostlist.digit_tail(files[0]) if files else ""
-    if not caps or not card:
+    card, cap = (hostlist.digit_tail(names[0]) if names else "" for names in (files, caps))
+    if not card or not cap:
         return None
-    offset = int(hostlist.digit_tail(caps[0])) - _FIRST_CAP - _CAPS_PER_CARD * int(card)
+    offset = int(cap) - _FIRST_CAP - _CAPS_PER_CARD * int(card)
     instance, rest = divmod(offset, _CAPS_PER_INSTANCE)
     return instance if 0 <= instance <= LAST_INSTANCE and not rest else None
 

@@ -26,6 +26,7 @@ _NOTHING = frozenset({"", "(null)", "N/A", "None", "none", "Unknown"})
 _SCALE = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _GRES_WORD = re.compile(r"[A-Za-z0-9_.-]+\Z")
 _COUNT = re.compile(r"([0-9]+)([KMG]?)\Z")
+_MOST_DIGITS = 15
 _FLAG_MARKS = re.compile(r"[*~#!%$@^+-]+\Z")
 _MARK_STATES = {
     "*": "NOT_RESPONDING",
@@ -120,8 +121,9 @@ def _gres_item(text: str) -> Gres:
     words = re.split("[:=]", re.sub(r"\Agres[:/]", "", text.strip()))
     counted = _COUNT.match(words[-1]) if len(words) > 1 else None
     name, *types = words[:-1] if counted else words
-    if len(types) > 1 or not all(map(_GRES_WORD.match, [name, *types])):
-        raise SlurmError(f"cannot read GRES {text!r}")
+    readable = len(types) < 2 and all(map(_GRES_WORD.match, [name, *types]))
+    if not readable or (counted and len(counted[1]) > _MOST_DIGITS):
+        raise SlurmError(f"cannot read GRES {text[:80]!r}")
     count = int(counted[1]) * _SCALE[counted[2]] if counted else 1
     return Gres(name, "".join(types), count)
 

@@ -20,16 +20,21 @@ AS_GIVEN = "as-given"
 TWIN = f"# A twin of the files in {AS_GIVEN}/"
 """How the slurm.conf of a twin begins."""
 
+_NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:e[+-][0-9]{2})?"
+"""What the format ``g`` writes."""
 _HEAD = re.compile(rf"{MARK} for cluster (\S+) and Slurm ([0-9.]+)\.\Z")
 _DOMAIN = re.compile(r"# (supernode|pool) (\S+): (.*)\Z")
 _FABRIC = re.compile(
-    r"# fabric (\S+): (\S+)(?:, (\d+) rails of ([0-9.]+) GB/s)?, oversubscription ([0-9.]+)\Z"
+    rf"# fabric (\S+): (\S+)(?:, ([0-9]{{1,9}}) rails of ({_NUMBER}) GB/s)?"
+    rf", oversubscription ({_NUMBER})\Z"
 )
 _SWITCH = re.compile(r"# switch (\S+): (\S+)\Z")
-_LINK = re.compile(r"(\S+?)(?: of ([0-9.e+]+) GB/s)?, ([0-9.e+]+) ns\Z")
-_SPARES = re.compile(r"(\d+) of (\d+) nodes spare\Z")
-_CARDS = re.compile(r"\d+ ([A-Za-z0-9._-]+)(?: as ([A-Za-z0-9._-]+))? per node\Z")
+_LINK = re.compile(rf"(\S+?)(?: of ({_NUMBER}) GB/s)?, ({_NUMBER}) ns\Z")
+_SPARES = re.compile(r"([0-9]{1,9}) of [0-9]{1,9} nodes spare\Z")
+_NO_CARDS = "no cards"
+_CARDS = re.compile(r"[0-9]+ ([A-Za-z0-9._-]+)(?: as ([A-Za-z0-9._-]+))? per node\Z")
 _FOREIGN = re.compile(r"# foreign (\S+): (\S+)\Z")
+_LIKE_OURS = re.compile(r"# (?:supernode|pool|foreign|fabric|switch) \S+: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ def domain_comment(domain: Supernode | Pool) -> str:
     """Return the comment over the node lines of a supernode or pool."""
     cards = dict.fromkeys(_card(item) for nodes in domain.nodes for item in nodes.devices)
     if isinstance(domain, Pool):
-        return f"# pool {domain.name}: {'; '.join(cards) or 'no cards'}"
+        return f"# pool {domain.name}: {'; '.join(cards) or _NO_CARDS}"
     link = domain.interconnect
     speed = "" if link.bandwidth_gbs is None else f" of {link.bandwidth_gbs:g} GB/s"
     parts = [f"{link.kind}{speed}, {link.latency_ns:g} ns"]
@@ -91,8 +96,10 @@ def read_domain_comment(line: str) -> DomainFacts | None:
             link = Interconnect(kind[1], speed, float(kind[3]))
         elif count := _SPARES.match(part):
             spares = int(count[1])
-        elif (card := _CARDS.match(part)) and card[2]:
-            types.append((card[2], card[1]))
+        elif (card := _CARDS.match(part)) and (not card[2] or _is_known(card[1])):
+            types += [(card[2], card[1])] if card[2] else []
+        elif part != _NO_CARDS:
+            return None
     if (found[1] == "supernode") != (link is not None):
         return None
     return DomainFacts(found[2], link, spares, tuple(types))
@@ -103,10 +110,11 @@ def foreign_comment(foreign: Foreign) -> str:
     return f"# foreign {foreign.name}: {hostlist.fold(foreign.hosts, sort=False)}"
 
 
-def read_foreign_comment(line: str) -> tuple[str, str] | None:
-    """Return the name and the folded hosts if a line is such a comment."""
+def read_foreign_comment(line: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return the name and the hosts if a line is such a comment."""
     found = _FOREIGN.match(line)
-    return (found[1], found[2]) if found else None
+    hosts = _hosts(found[2]) if found else ()
+    return (found[1], hosts) if found and hosts else None
 
 
 def fabric_comment(fabric: Fabric) -> str:
@@ -139,7 +147,21 @@ def switch_comment(switch: Switch) -> str:
 def read_switch_comment(line: str) -> tuple[str, str] | None:
     """Return the name and what hangs below if a line is such a comment."""
     found = _SWITCH.match(line)
-    return (found[1], found[2]) if found else None
+    return (found[1], found[2]) if found and _hosts(found[2]) else None
+
+
+def spoilt(line: str) -> tuple[str, str] | None:
+    """Return what to say of a comment that begins as one of ours and cannot be read."""
+    readers = (
+        read_domain_comment,
+        read_foreign_comment,
+        read_fabric_comment,
+        read_switch_comment,
+    )
+    if not _LIKE_OURS.match(line) or any(read(line) for read in readers):
+        return None
+    what = f"the comment above, '{line[:60]}', is none that 'sn generate' writes: passed over"
+    return what, "generate the file again, or give in the inventory what it said"
 
 
 def _card(devices: Devices) -> str:
@@ -147,6 +169,21 @@ def _card(devices: Devices) -> str:
     usual = _names(devices.type, devices.accelerator)
     kind = devices.accelerator if usual else f"{devices.accelerator} as {devices.type}"
     return f"{devices.count} {kind} per node"
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    """Return the hosts of a list, none if it is no list."""
+    try:
+        return tuple(hostlist.expand(text))
+    except ValueError:
+        return ()
+
+
+def _is_known(accelerator: str) -> bool:
+    try:
+        return find_accelerator(accelerator).id == accelerator
+    except UnknownName:
+        return False
 
 
 def _names(kind: str, accelerator: str) -> bool:

@@ -9,7 +9,10 @@ the one that includes it. It expands no patterns.
 
 from __future__ import annotations
 
+import fnmatch
+import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +72,12 @@ class Line:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file, bounded; raises ``ConfigError``."""
+    """Return the text of a regular file, bounded; raises ``ConfigError``."""
     try:
-        with path.open("rb") as stream:
+        with open(path, "rb", opener=_open_at_once) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                todo = "save what it gives to a file, and name that"
+                raise ConfigError.one(str(path), "is no regular file", todo)
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -106,6 +112,18 @@ def parse_lines(text: str, source: str) -> Iterator[Line]:
             comments.append(f"# {logical.comment}")
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to does not keep us waiting."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _names_like(pattern: Path) -> list[str]:
+    try:
+        return sorted(fnmatch.filter(os.listdir(pattern.parent), pattern.name))
+    except (OSError, ValueError, re.error):
+        return []
+
+
 class _Reader:
     """Follows the includes of one configuration."""
 
@@ -131,8 +149,8 @@ class _Reader:
                 )
             name = name.replace("%c", self._cluster.lower())
         target = path.parent / name
-        if any(letter in name for letter in "*?[") and not target.exists():
-            found = ", ".join(sorted(item.name for item in target.parent.glob(target.name))[:5])
+        if any(letter in name for letter in "*?[") and not os.path.exists(target):
+            found = ", ".join(_names_like(target)[:5])
             todo = f"write an Include line for each file{': ' + found if found else ''}"
             raise ConfigError.one(said.where, f"Include {name}: Slurm expands no patterns", todo)
         self._files += 1
@@ -140,7 +158,7 @@ class _Reader:
             raise ConfigError.one(said.where, f"Include {name}: the file includes itself")
         if len(above) >= MAX_DEPTH or self._files > MAX_INCLUDES:
             raise ConfigError.one(said.where, f"Include {name}: too many files include another")
-        if not target.is_file():
+        if not os.path.isfile(target):
             todo = f"put it there, or delete the line: {target}"
             raise ConfigError.one(said.where, f"Include {name}: there is no such file", todo)
         yield from self.read(target, (*above, path))

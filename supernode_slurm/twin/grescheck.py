@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from .. import hostlist
+from .. import hostlist, units
 from ..errors import Problem, SlurmError
 from ..slurm import parse
 from ..slurmconf.grammar import Said
@@ -96,5 +96,9 @@ def _count(keys: Mapping[str, Said], name: str) -> int:
                 return sum(len(hostlist.expand(part)) for part in names)
             except ValueError:
                 return 0
-    count = keys["count"].text if "count" in keys else "1"
-    return 0 if name == "gpu" or not count.isdigit() else int(count)
+    if name == "gpu":
+        return 0
+    try:
+        return units.whole_number(keys["count"].text) if "count" in keys else 1
+    except ValueError:
+        return 0
