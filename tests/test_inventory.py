@@ -143,13 +143,18 @@ def test_every_problem_is_told_in_one_run_with_its_place() -> None:
         ('"sn[2]", p]', '"sn[2]", p, a1]', "under switches twice: a1 under 'leaf' and 'leaf'"),
         ("cluster: small", "cluster: small\nslurm: {release: 24.11}", "stands in quotes"),
         ("cluster: small", 'cluster: "a\\x1b[2Jb"', "expected a name"),
+        ("cluster: small", f"cluster: {'x' * 68}", "at most 63 characters, got 'xx"),
+        ("cluster: small", f"cluster: {'x y' * 30}", "expected a name of letters"),
+        ("cores: 32", "cores: [-1, 1]", "expected a whole number, got a list"),
+        ("cores: 32", "cores: {a: 1}", "expected a whole number, got a mapping"),
+        ("{a100: 8}", "{a100: {count: 8, links: [[-1, 1]]}}", "got a list"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named(old: str, new: str, expected: str) -> None:
     assert old in SMALL
     found = problems(SMALL.replace(old, new))
     assert any(expected in line for line in found), found
-    assert all(line.startswith("i.yaml:") for line in found)
+    assert all(line.startswith("i.yaml:") and "Node(" not in line for line in found)
 
 
 @pytest.mark.parametrize(
@@ -255,3 +260,19 @@ def test_the_schema_covers_every_key() -> None:
     nodes = schema["properties"]["pools"]["items"]["properties"]["nodes"]["anyOf"][0]
     assert set(nodes["required"]) == {"hosts", "sockets", "cores", "memory"}
     json.dumps(schema)
+
+
+def test_a_vendor_whose_variable_slurm_does_not_set_is_told_once() -> None:
+    text = SMALL.replace("{a100: 8}", "{ascend910c: 16}")
+    found = [finding for finding in lint(loads(text)) if finding.rule == "vendor-variable"]
+    assert [finding.what for finding in found] == [
+        "Slurm sets no ASCEND_RT_VISIBLE_DEVICES for ascend910c"
+    ]
+    text = text.replace("cluster:", "slurm: {task_prolog: /opt/p.sh}\ncluster:")
+    assert not [finding for finding in lint(loads(text)) if finding.rule == "vendor-variable"]
+
+
+def test_a_site_without_a_default_partition_is_told() -> None:
+    assert not [f for f in lint(loads(SMALL)) if f.rule == "no-default"]
+    found = lint(loads(SMALL.replace(", default: true", "")))
+    assert [f.rule for f in found] == ["no-default"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..catalogue import find_accelerator, platform
 from ..errors import Where
 from .model import Inventory
 
@@ -29,7 +30,7 @@ class Finding:
 
 def lint(inventory: Inventory) -> list[Finding]:
     """Return what the rules find, in the order of the file."""
-    rules = (_oversubscribed, _unreachable, _unused, _undirected)
+    rules = (_oversubscribed, _unreachable, _unused, _undirected, _unseen)
     return sorted(finding for rule in rules for finding in rule(inventory))
 
 
@@ -81,3 +82,22 @@ def _undirected(inventory: Inventory) -> Iterator[Finding]:
             "a job without --partition is refused; add default: true to one, "
             "unless a partition of the site's own is it",
         )
+
+
+def _unseen(inventory: Inventory) -> Iterator[Finding]:
+    """Yield the first nodes of each vendor whose variable Slurm does not set."""
+    seen: set[str] = set()
+    for nodes in inventory.node_classes if inventory.slurm.task_prolog is None else ():
+        for item in nodes.devices:
+            vendor = platform(find_accelerator(item.accelerator).vendor)
+            unset = vendor.slurm_env_flag == "no_gpu_env" or item.gres != "gpu"
+            if unset and vendor.vendor not in seen:
+                seen.add(vendor.vendor)
+                names = ", ".join(vendor.visible_env)
+                yield Finding(
+                    nodes.where,
+                    "vendor-variable",
+                    "warning",
+                    f"Slurm sets no {names} for {item.type}",
+                    "sn-launch does; for tasks without it add task_prolog under slurm",
+                )

@@ -98,7 +98,7 @@ def _with_sizes(
         notes.append(
             "the switches do not join blocks by powers of two: BlockSizes leave out "
             f"{', '.join(map(str, lost))}, which would mix switches or refuse jobs; lost: "
-            f"one of more than {lost[0] // 2} nodes may take blocks of several switches"
+            f"a job of more than {lost[0] // 2} nodes may take blocks of several switches"
         )
     refused = [size for row in held if (size := first_refused(base, row, levels))]
     largest = base << levels[-1]

@@ -1,0 +1,62 @@
+"""How long an existing configuration takes to become an inventory.
+
+    python -m benchmarks.import
+
+Prints seconds, best of three: a site that wrote a line for each of 25,000 nodes into
+slurm.conf and gres.conf, and the files that were generated for 100,000 cards.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.generate import site
+from supernode_slurm.discovery import import_sources
+from supernode_slurm.inventory import loads
+from supernode_slurm.slurm import CliClient
+from supernode_slurm.slurmconf import find_release, generate
+
+NODES = 25_000
+
+
+def one_by_one(folder: Path) -> Path:
+    """Write a line for each node."""
+    names = [f"n{number:05d}" for number in range(NODES)]
+    nodes = "".join(
+        f"NodeName={name} Sockets=2 CoresPerSocket=48 RealMemory=900000 Gres=gpu:h100:8\n"
+        for name in names
+    )
+    gres = "".join(f"NodeName={name} Name=gpu Type=h100 File=/dev/nvidia[0-7]\n" for name in names)
+    head = "ClusterName=c\nGresTypes=gpu\n"
+    path = folder / "slurm.conf"
+    path.write_text(f"{head}{nodes}PartitionName=p Nodes=ALL Default=YES\n")
+    (folder / "gres.conf").write_text(gres)
+    return path
+
+
+def generated(folder: Path) -> Path:
+    """Write what is generated for 100,000 cards."""
+    for name, text in generate(loads(site(100_000)), find_release("24.11")).files.items():
+        (folder / name).write_text(text)
+    path = folder / "slurm.conf"
+    path.write_text("ClusterName=c\nInclude supernode.conf\n")
+    return path
+
+
+def main() -> None:
+    """Print the table."""
+    for name, write in (("25,000 nodes, a line each", one_by_one), ("100,000 cards", generated)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(Path(folder))
+            times = []
+            for _ in range(3):
+                start = time.perf_counter()
+                import_sources([str(path)], {}, lambda: CliClient({}))
+                times.append(time.perf_counter() - start)
+        print(f"{name:28} {min(times):6.2f} s")
+
+
+if __name__ == "__main__":
+    main()
