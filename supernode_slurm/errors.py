@@ -44,7 +44,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, 1, 0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    return f"known: {', '.join(names[:12])}" if names else "none is defined"
+    more = ", ..." if len(names) > 12 else ""
+    return f"known: {', '.join(names[:12])}{more}" if names else "none is defined"
 
 
 @dataclass(frozen=True, order=True)

@@ -17,6 +17,8 @@ BLOCKS = [
     for path in sorted((REPOSITORY / "docs").glob("*.md"))
     for found in BLOCK.finditer(path.read_text("utf-8"))
 ]
+PAGES = [*sorted(REPOSITORY.glob("README*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 @pytest.mark.parametrize(("path", "command"), BLOCKS, ids=lambda item: getattr(item, "name", item))
@@ -41,3 +43,15 @@ def test_a_document_shows_what_its_command_prints(
 
 def test_there_are_such_blocks() -> None:
     assert BLOCKS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_point_to_files(page: Path) -> None:
+    links = [link.partition("#")[0] for link in LINK.findall(page.read_text("utf-8"))]
+    files = [link for link in links if link and not re.match(r"[a-z]+:", link)]
+    assert [link for link in files if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_has_such_links_in_both_languages() -> None:
+    for name in ("README.md", "README.zh-CN.md"):
+        assert "](docs/topology.md)" in (REPOSITORY / name).read_text("utf-8")

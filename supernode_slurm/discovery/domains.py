@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..errors import Where
+from ..errors import Problem, Where
 from ..slurmconf.grammar import read_text
 from .room import Room, ScaleUpFacts
 
@@ -28,6 +28,7 @@ def read_domains(path: Path, room: Room) -> None:
     """Add what a list says."""
     members: dict[str, tuple[list[str], Where]] = {}
     seen: dict[str, tuple[str, int]] = {}
+    twice: dict[str, Problem] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -39,12 +40,21 @@ def read_domains(path: Path, room: Room) -> None:
         host, domain = found[1], found[2]
         if host in seen and seen[host][0] != domain:
             what = f"{host} is in {domain} and in {seen[host][0]} (line {seen[host][1]})"
-            room.error(where, what, "ask the node again")
+            twice.setdefault(host, Problem(where, what, "ask the node again"))
         elif host not in seen and _NONE.match(domain):
             room.unsaid(where, f"{host}: '{domain}' names no scale-up fabric", "is it up?")
         elif host not in seen:
             members.setdefault(domain, ([], where))[0].append(host)
         seen[host] = (domain, number)
+    problems = list(twice.values())
+    room.errors += [_of_ports(problems)] if len(problems) == len(seen) > 1 else problems
     for domain, (hosts, where) in members.items():
         room.scale_ups.append(ScaleUpFacts(domain, tuple(hosts), (), where))
     room.check()
+
+
+def _of_ports(twice: list[Problem]) -> Problem:
+    """Return what to say once where every host has several ids."""
+    what = f"each of the {len(twice)} hosts has several ids: these name ports, not domains"
+    todo = "list what is equal on all nodes of a scale-up fabric, such as ClusterUUID"
+    return Problem(twice[0].where, what, todo)

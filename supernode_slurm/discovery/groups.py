@@ -97,24 +97,25 @@ def _of_topologies(room: Room, hosts: Mapping[str, Host], taken: set[str]) -> li
             if twice:
                 what = f"{part.name}: {hostlist.fold(twice)} are in another block too"
                 room.mistake(part.where, what, "slurmctld says nothing: delete them from one")
-            group = _group_of(room, topology, part)
-            group.hosts = tuple(host for host in nodes if host not in taken)
+            kept = tuple(host for host in nodes if host not in taken)
             taken.update(nodes)
-            if group.hosts:
-                found.append(group)
+            if kept:
+                found.append(_group_of(room, topology, part, kept))
         _tell_bare(room, topology, hosts)
     room.check()
     return found
 
 
-def _group_of(room: Room, topology: TopologyFacts, part: GroupFacts) -> Group:
+def _group_of(
+    room: Room, topology: TopologyFacts, part: GroupFacts, hosts: tuple[str, ...]
+) -> Group:
     link = Interconnect(KIND_OF[topology.kind], None, 1000.0, part.dims, part.placements)
-    group = Group(part.name, "supernode", (), part.where, link, topology.kind != "block")
-    base = topology.sizes[0] if topology.sizes else len(part.nodes)
-    if len(part.nodes) / 2 < base < len(part.nodes):
-        group.spares = len(part.nodes) - base
-    elif base != len(part.nodes):
-        what = f"{topology.name}: the base block of {base} nodes is not the {len(part.nodes)} of"
+    group = Group(part.name, "supernode", hosts, part.where, link, topology.kind != "block")
+    base = topology.sizes[0] if topology.sizes else len(hosts)
+    if len(hosts) / 2 < base < len(hosts):
+        group.spares = len(hosts) - base
+    elif base != len(hosts):
+        what = f"{topology.name}: the base block of {base} nodes is not the {len(hosts)} of"
         todo = "the planning block becomes the supernode less its spares"
         room.lost(topology.where, f"{what} each block", todo)
     return group

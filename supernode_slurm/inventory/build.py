@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Problem, Where, nearest
 from .fields import Text
-from .yamltree import Node, Written
+from .yamltree import Node, Written, shown
 
 _MISSING = object()
 
@@ -25,7 +25,7 @@ class Build:
     def section(self, cls: type, node: Node) -> Any:
         """Return an instance of a schema class, or a marker that is no instance of it."""
         if not isinstance(node.value, dict):
-            return self._wrong(node.where, f"expected a mapping, got {_shown(node)}")
+            return self._wrong(node.where, f"expected a mapping, got {shown(node.value)}")
         hints, specs = _fields(cls)
         values: dict[str, Any] = {}
         at = {"": node.where}
@@ -61,7 +61,7 @@ class Build:
                 value = kind.read(node.text if words else node.value)
                 return Written(value, node.where) if isinstance(value, str) else value
             except ValueError as error:
-                got = "" if "got" in str(error) else f", got {_shown(node)}"
+                got = "" if "got" in str(error) else f", got {shown(node.value)}"
                 return self._wrong(node.where, f"{name}: {error}{got}")
         if origin in (Union, UnionType):
             return self._either(get_args(hint), node, name)
@@ -72,7 +72,9 @@ class Build:
         if hint is bool:
             if isinstance(node.value, bool):
                 return node.value
-            return self._wrong(node.where, f"{name}: expected true or false, got {_shown(node)}")
+            return self._wrong(
+                node.where, f"{name}: expected true or false, got {shown(node.value)}"
+            )
         return self.section(hint, node)
 
     def _either(self, options: tuple[Any, ...], node: Node, name: str) -> Any:
@@ -89,13 +91,13 @@ class Build:
 
     def _list(self, hint: Any, node: Node, name: str) -> Any:
         if not isinstance(node.value, list):
-            return self._wrong(node.where, f"{name}: expected a list, got {_shown(node)}")
+            return self._wrong(node.where, f"{name}: expected a list, got {shown(node.value)}")
         found = [self._value(hint, item, name) for item in node.value]
         return [item for item in found if item is not _MISSING]
 
     def _mapping(self, hints: tuple[Any, ...], node: Node, name: str) -> Any:
         if not isinstance(node.value, dict):
-            return self._wrong(node.where, f"{name}: expected a mapping, got {_shown(node)}")
+            return self._wrong(node.where, f"{name}: expected a mapping, got {shown(node.value)}")
         found: dict[str, Any] = {}
         for key, item in node.value.items():
             place = item.key_where or item.where
@@ -147,9 +149,3 @@ def _fields(cls: type) -> tuple[dict[str, Any], dict[str, bool]]:
         if spec.name != "at"
     }
     return hints, specs
-
-
-def _shown(node: Node) -> str:
-    if isinstance(node.value, (dict, list)):
-        return f"a {node.kind}"
-    return "nothing" if node.value is None else f"{node.value!r:.80}"

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 
 from .. import hostlist, units
 from .options import NODE_OPTIONS, PARTITION_OPTIONS, Option
+from .yamltree import shown
 
 RESERVED = frozenset({"ALL", "DEFAULT", "NONE"})
 """Names, in any case, that Slurm's files read as something else."""
@@ -20,6 +21,8 @@ SHARING_GRES = frozenset({"mps", "shard"})
 """GRES that share another one and may not be named for cards."""
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,62}\Z")
+_BOUND = re.compile(r"\{0,([0-9]+)\}\\Z\Z")
+"""How a pattern ends that takes one character and so many more."""
 
 
 class Kind(Protocol):
@@ -62,11 +65,19 @@ class Text:
         """Return the text; a bare number comes as it was written."""
         text = value
         if not isinstance(text, str) or not self.pattern.match(text):
-            raise ValueError(f"expected {self.hint}, got {text!r:.80}")
+            raise ValueError(f"expected {self._hint(text)}, got {shown(text)}")
         if text.upper() in self.reserved:
             raise ValueError(f"{text!r} has a meaning of its own in Slurm's files")
         _countable(text)
         return text
+
+    def _hint(self, text: object) -> str:
+        bound = _BOUND.search(self.pattern.pattern)
+        if bound and isinstance(text, str):
+            unbound = self.pattern.pattern[: bound.start()] + r"*\Z"
+            if re.match(unbound, text):
+                return f"at most {int(bound[1]) + 1} characters"
+        return self.hint
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema: a string with its pattern."""
@@ -114,7 +125,7 @@ class Number:
         wanted = "a whole number" if self.whole else "a number"
         accepted = (int,) if self.whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, accepted):
-            raise ValueError(f"expected {wanted}, got {value!r:.80}")
+            raise ValueError(f"expected {wanted}, got {shown(value)}")
         if not self.low <= value <= self.high:
             raise ValueError(f"expected {wanted} from {self.low:g} to {self.high:g}, got {value}")
         return value
@@ -134,7 +145,7 @@ class OneOf:
     def read(self, value: Any) -> str:
         """Return the word."""
         if value not in self.words:
-            raise ValueError(f"expected one of {', '.join(self.words)}, got {value!r:.80}")
+            raise ValueError(f"expected one of {', '.join(self.words)}, got {shown(value)}")
         return str(value)
 
     def schema(self) -> dict[str, Any]:
@@ -152,7 +163,7 @@ class ReleaseName:
             raise ValueError(f"a release stands in quotes, like '24.11'; got the number {value}")
         if value != "auto" and not re.fullmatch(r"[0-9]{2}\.[0-9]{2}", str(value)):
             raise ValueError(
-                f"expected a release like '24.11' in quotes, or auto, got {value!r:.80}"
+                f"expected a release like '24.11' in quotes, or auto, got {shown(value)}"
             )
         return str(value)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import nearest
+from .yamltree import shown
 
 NODE_OPTIONS = (
     "BcastAddr",
@@ -86,7 +87,7 @@ class Option:
         spelled = {name.casefold(): name for name in self.known}
         if not isinstance(value, str) or value.casefold() not in spelled:
             near = nearest(str(value), self.known)
-            raise ValueError(f"{value!r:.80} is no option that may be added here; {near}")
+            raise ValueError(f"got {shown(value)}, no option that may be added here; {near}")
         return spelled[value.casefold()]
 
     def schema(self) -> dict[str, Any]:

@@ -53,6 +53,13 @@ class Node:
         )
 
 
+def shown(value: object) -> str:
+    """Return a value as messages show it."""
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "nothing" if value is None else f"{value!r:.80}"
+
+
 class Written(str):
     """A text of the file that knows where it stands."""
 
