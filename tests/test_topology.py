@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from supernode_slurm import hostlist
 from supernode_slurm.inventory import Inventory, loads
 from supernode_slurm.slurmconf import RELEASES, Generated, find_release, generate
+from supernode_slurm.slurmconf.facts import read_domain_comment
 from supernode_slurm.slurmconf.shapes import compact_shapes
 from tests.test_inventory import SMALL, problems
 
@@ -419,3 +420,11 @@ def test_jobs_that_need_every_spare_of_an_odd_number_of_blocks_are_told() -> Non
     notes = generate(pods(3, nodes=2, spares=1), find_release("26.05")).notes
     assert any("Slurm refuses some jobs of 5 nodes and more" in note for note in notes)
     assert generate(pods(4, nodes=18, spares=2), find_release("26.05")).notes == ()
+
+
+def test_comments_keep_figures_whole() -> None:
+    text = SMALL.replace("450 GB/s", "1234.56789 GB/s")
+    nodes = generate(loads(text), find_release("24.11")).files["supernode-nodes.conf"]
+    facts = [found for line in nodes.splitlines() if (found := read_domain_comment(line))]
+    assert facts[0].interconnect is not None
+    assert facts[0].interconnect.bandwidth_gbs == 1234.56789

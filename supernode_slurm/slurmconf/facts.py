@@ -77,8 +77,8 @@ def domain_comment(domain: Supernode | Pool) -> str:
     if isinstance(domain, Pool):
         return f"# pool {domain.name}: {'; '.join(cards) or _NO_CARDS}"
     link = domain.interconnect
-    speed = "" if link.bandwidth_gbs is None else f" of {link.bandwidth_gbs:g} GB/s"
-    parts = [f"{link.kind}{speed}, {link.latency_ns:g} ns"]
+    speed = "" if link.bandwidth_gbs is None else f" of {link.bandwidth_gbs:.12g} GB/s"
+    parts = [f"{link.kind}{speed}, {link.latency_ns:.12g} ns"]
     if domain.spares:
         parts.append(f"{domain.spares} of {len(domain.hosts)} nodes spare")
     return f"# supernode {domain.name}: {'; '.join([*parts, *cards])}"
@@ -121,10 +121,10 @@ def fabric_comment(fabric: Fabric) -> str:
     """Return the comment over the switches of a fabric."""
     rails = ""
     if fabric.rails is not None:
-        rails = f", {fabric.rails} rails of {fabric.rail_gbs:g} GB/s"
+        rails = f", {fabric.rails} rails of {fabric.rail_gbs:.12g} GB/s"
     return (
         f"# fabric {fabric.name}: {fabric.kind}{rails}, "
-        f"oversubscription {fabric.oversubscription:g}"
+        f"oversubscription {fabric.oversubscription:.12g}"
     )
 
 
