@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supernode_slurm.data import data_dir
 from supernode_slurm.errors import ConfigError, SupernodeError
 from supernode_slurm.inventory import Inventory, lint, load, loads
 from supernode_slurm.inventory.build import json_schema
@@ -41,11 +40,6 @@ def problems(text: str) -> list[str]:
         loads(text, "i.yaml")
     assert caught.value.exit_code == 4
     return str(caught.value).splitlines()
-
-
-def inventories() -> list[Path]:
-    folder = Path(str(data_dir("topology_conf"))) / "inventories"
-    return sorted(folder.glob("*.yaml"))
 
 
 def test_a_class_of_supernodes_is_expanded() -> None:
@@ -231,12 +225,6 @@ def test_any_text_gives_a_room_or_a_message(text: str) -> None:
             assert isinstance(loads(candidate, "i"), Inventory)
         except SupernodeError as error:
             assert str(error)
-
-
-@pytest.mark.parametrize("path", inventories(), ids=lambda path: path.stem)
-def test_the_shipped_inventories_are_clean(path: Path) -> None:
-    assert lint(load(path)) == []
-    assert len(path.read_text(encoding="utf-8").splitlines()) < 100
 
 
 def test_rules_find_what_is_unwise() -> None:

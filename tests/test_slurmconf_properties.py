@@ -37,9 +37,9 @@ def rooms(draw: st.DrawFn) -> Inventory:
         sections += [f"{section}:"] if hosts else []
         for name in hosts:
             host = f"{name}-[1-{draw(st.integers(1, 9))}]"
-            nodes = f"nodes: {{hosts: '{host}', sockets: 1, cores: 4, memory: 9 GiB}}"
+            shape = f"nodes: {{hosts: '{host}', sockets: 1, cores: 4, memory: 9 GiB}}"
             sections.append(
-                f"  - {{name: {name}, {nodes if section == 'pools' else f'hosts: {host!r}'}}}"
+                f"  - {{name: {name}, {shape if section == 'pools' else f'hosts: {host!r}'}}}"
             )
     fabrics = draw(st.integers(0, 2))
     sections += ["fabrics:"] if fabrics else []

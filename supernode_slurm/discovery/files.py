@@ -21,8 +21,8 @@ def tidy(kinds: Sequence[Devices]) -> tuple[Devices, ...]:
     usual = [replace(devices, files=()) for devices in kinds]
     if all(devices.files for devices in kinds):
         written = [devices.files for devices in kinds]
-        for tried in (lambda: usual, lambda: _with_gaps(kinds)):
-            if device_files(found := tried()) == written:
+        for found in (usual, _with_gaps(kinds)):
+            if device_files(found) == written:
                 return tuple(found)
     return tuple(kinds)
 
