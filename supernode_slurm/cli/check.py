@@ -42,5 +42,6 @@ def command(inventory_path: Path | None, as_json: bool) -> int:
         for finding in findings:
             click.echo(str(finding))
         nodes = sum(len(domain.hosts) for domain in inventory.domains)
-        click.echo(f"{inventory.source}: {nodes} nodes, {len(findings)} findings")
+        count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+        click.echo(f"{inventory.source}: {nodes} nodes, {count}")
     return 5 if any(finding.severity == "error" for finding in findings) else 0
