@@ -1,6 +1,6 @@
 """How long a site of 100,000 cards takes from its inventory to Slurm's files.
 
-    python benchmarks/generate.py [CARDS]
+    python -m benchmarks.generate [CARDS]
 
 Prints, for each release, the seconds to read the inventory and to generate the files,
 best of five, and the size of the files.
@@ -9,9 +9,8 @@ best of five, and the size of the files.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 
+from benchmarks.best import best
 from supernode_slurm.inventory import loads
 from supernode_slurm.slurmconf import RELEASES, generate
 
@@ -48,16 +47,6 @@ supernodes:
 partitions:
   train: {{supernodes: ["nvl[1-{racks}]"], default: true}}
 """
-
-
-def best(work: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of five runs."""
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def main() -> None:

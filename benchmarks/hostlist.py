@@ -1,6 +1,6 @@
 """How long 100,000 host names take to fold into a list, and the list to expand again.
 
-    python benchmarks/hostlist.py [HOSTS]
+    python -m benchmarks.hostlist [HOSTS]
 
 Prints, for each way of naming nodes, the seconds of the fastest of five runs: to fold the
 names in order, shuffled, and with the order kept; and to expand; and the length of the list.
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections.abc import Callable
 
+from benchmarks.best import best
 from supernode_slurm.hostlist import expand, fold
 
 
@@ -27,16 +27,6 @@ def namings(count: int) -> dict[str, list[str]]:
         "every other": [f"n{2 * number + 1}" for number in range(count)],
         "domain names": [f"n{number}.example.com" for number in range(count)],
     }
-
-
-def best(work: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of five runs."""
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def main() -> None:

@@ -9,9 +9,10 @@ slurm.conf and gres.conf, and the files that were generated for 100,000 cards.
 from __future__ import annotations
 
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
+from benchmarks.best import best
 from benchmarks.generate import site
 from supernode_slurm.discovery import import_sources
 from supernode_slurm.inventory import loads
@@ -49,13 +50,10 @@ def main() -> None:
     """Print the table."""
     for name, write in (("25,000 nodes, a line each", one_by_one), ("100,000 cards", generated)):
         with tempfile.TemporaryDirectory() as folder:
-            path = write(Path(folder))
-            times = []
-            for _ in range(3):
-                start = time.perf_counter()
-                import_sources([str(path)], {}, lambda: CliClient({}))
-                times.append(time.perf_counter() - start)
-        print(f"{name:28} {min(times):6.2f} s")
+            sources = [str(write(Path(folder)))]
+            work = partial(import_sources, sources, {}, lambda: CliClient({}))
+            seconds = best(work, runs=3)
+        print(f"{name:28} {seconds:6.2f} s")
 
 
 if __name__ == "__main__":

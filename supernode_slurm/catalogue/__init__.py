@@ -8,6 +8,7 @@ from .accelerators import (
     accelerators,
     find_accelerator,
     platform,
+    platform_of,
 )
 from .config import model_of_config
 from .model import LatentAttention, Mixture, Model
@@ -29,4 +30,5 @@ __all__ = [
     "model_of_config",
     "models",
     "platform",
+    "platform_of",
 ]

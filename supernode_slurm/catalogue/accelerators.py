@@ -203,6 +203,11 @@ def platform(vendor: str) -> Platform:
     )
 
 
+def platform_of(accelerator: str) -> Platform:
+    """Return the platform of an accelerator, by the accelerator's id or another of its names."""
+    return platform(find_accelerator(accelerator).vendor)
+
+
 @cache
 def _by_name() -> dict[str, Accelerator]:
     found: dict[str, Accelerator] = {}

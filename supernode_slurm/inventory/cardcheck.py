@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .. import hostlist
-from ..catalogue import find_accelerator, platform
+from ..catalogue import platform_of
 from ..errors import Problem, Where
 from . import schema
 from .cards import DEVICE_LIMIT, LAST_INSTANCE, device_files, expand_files, gres_devices
@@ -38,7 +38,7 @@ def check_devices(item: schema.DeviceSection, raw: schema.NodesSection) -> Itera
 
 def check_node(place: Where, devices: Sequence[Devices]) -> Iterator[Problem]:
     """Yield what the cards of one node cannot be together."""
-    vendors = [platform(find_accelerator(item.accelerator).vendor) for item in devices]
+    vendors = [platform_of(item.accelerator) for item in devices]
     for item, vendor in zip(devices, vendors, strict=True):
         if item.mig and vendor.vendor != "nvidia":
             yield Problem(place, f"{item.accelerator} has no MIG", "leave 'mig' out")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from .. import hostlist
-from ..catalogue import find_accelerator, platform
+from ..catalogue import platform_of
 from .model import Devices
 
 DEVICE_LIMIT = 1024
@@ -122,8 +122,8 @@ def _instances(card: GresDevice, item: Devices) -> Iterable[GresDevice]:
 
 
 def _pattern(item: Devices) -> str:
-    return platform(find_accelerator(item.accelerator).vendor).device_files[0]
+    return platform_of(item.accelerator).device_files[0]
 
 
 def _usual(item: Devices, index: int) -> str:
-    return platform(find_accelerator(item.accelerator).vendor).files(index)[0]
+    return platform_of(item.accelerator).files(index)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..catalogue import find_accelerator, platform
+from ..catalogue import platform_of
 from ..errors import Where
 from .model import Inventory
 
@@ -89,7 +89,7 @@ def _unseen(inventory: Inventory) -> Iterator[Finding]:
     seen: set[str] = set()
     for nodes in inventory.node_classes if inventory.slurm.task_prolog is None else ():
         for item in nodes.devices:
-            vendor = platform(find_accelerator(item.accelerator).vendor)
+            vendor = platform_of(item.accelerator)
             unset = vendor.slurm_env_flag == "no_gpu_env" or item.gres != "gpu"
             if unset and vendor.vendor not in seen:
                 seen.add(vendor.vendor)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from .. import hostlist
-from ..catalogue import Platform, find_accelerator, platform
+from ..catalogue import platform_of
 from ..inventory import GresDevice, Inventory, NodeClass, OtherGres, gres_devices
 
 
@@ -35,7 +35,7 @@ def cloud_vendors(inventory: Inventory) -> tuple[str, ...]:
         vendor.vendor: vendor.slurm_env_flag
         for nodes in inventory.node_classes
         for device in nodes.devices
-        for vendor in [vendor_of(device.accelerator)]
+        for vendor in [platform_of(device.accelerator)]
         if nodes.cloud and device.gres == "gpu"
     }
     if vendors and any(
@@ -46,11 +46,6 @@ def cloud_vendors(inventory: Inventory) -> tuple[str, ...]:
     ):
         vendors["others"] = ""
     return tuple(sorted(vendors)) if len(set(vendors.values())) > 1 else ()
-
-
-def vendor_of(accelerator: str) -> Platform:
-    """Return the platform of an accelerator."""
-    return platform(find_accelerator(accelerator).vendor)
 
 
 def _lines(nodes: NodeClass, with_flags: bool) -> Iterator[str]:
@@ -79,7 +74,7 @@ def _other(item: OtherGres, nodes: NodeClass | None) -> Iterator[str]:
         yield f"{head} Count={item.count}{files}"
     elif files:  # slurmctld passes over a gpu without a file
         flags = {
-            vendor_of(devices.accelerator).slurm_env_flag
+            platform_of(devices.accelerator).slurm_env_flag
             for devices in (nodes.devices if nodes else ())
             if devices.gres == "gpu"
         }
@@ -93,7 +88,7 @@ def _ends(device: GresDevice, with_flags: bool) -> tuple[str, tuple[str, ...]]:
         fields.append(f"Links={device.links}")
     # Only the gpu plugin sets a variable, and by default those of all vendors at once.
     if with_flags and device.gres == "gpu":
-        fields.append(f"Flags={vendor_of(device.accelerator).slurm_env_flag}")
+        fields.append(f"Flags={platform_of(device.accelerator).slurm_env_flag}")
     return f"Name={device.gres} Type={device.type}", tuple(fields)
 
 

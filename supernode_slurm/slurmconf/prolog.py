@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..catalogue import platform_of
 from ..inventory import Inventory, NodeClass
-from .gres import cloud_vendors, vendor_of
+from .gres import cloud_vendors
 
 TASK_PROLOG = "supernode-task-prolog.sh"
 
@@ -125,7 +126,7 @@ def task_prolog(inventory: Inventory) -> str | None:
 def _deeds(nodes: NodeClass, torn: bool) -> tuple[_Deed, ...]:
     found = set()
     for item in nodes.devices:
-        vendor = vendor_of(item.accelerator)
+        vendor = platform_of(item.accelerator)
         ours: tuple[str, ...] = ()
         if item.gres == "gpu":
             ours = _SET_BY_DEFAULT if torn else _SET_BY_SLURM[vendor.slurm_env_flag]

@@ -55,9 +55,8 @@ class _Choice:
 
 def choose(inventory: Inventory, release: Release) -> Layout:
     """Return the topology that serves an inventory best on a release, and what it loses."""
-    choice = _several(inventory, release) if release.yaml else _one(inventory, release)
+    choice = _choice(inventory, release)
     default = choice.found[0]
-    kinds = {item.name: item.kind for item in choice.found}
     if isinstance(default.body, Tree) and len(default.body.switches) > MANY_SWITCHES:
         choice.notes.append(
             f"{len(default.body.switches)} switches: slurmctld takes seconds to load them"
@@ -68,7 +67,7 @@ def choose(inventory: Inventory, release: Release) -> Layout:
         text=text,
         plugin=default.kind,
         bound=choice.bound,
-        kinds={p.name: kinds[choice.bound.get(p.name, default.name)] for p in inventory.partitions},
+        kinds=_kinds(inventory, choice),
         nodes={} if release.cloud_blocks else _cloud_blocks(inventory, choice),
         notes=tuple(choice.notes),
     )
@@ -76,8 +75,18 @@ def choose(inventory: Inventory, release: Release) -> Layout:
 
 def block_partitions(inventory: Inventory, release: Release) -> frozenset[str]:
     """Return the partitions whose jobs topology/block places."""
-    kinds = choose(inventory, release).kinds
+    kinds = _kinds(inventory, _choice(inventory, release))
     return frozenset(name for name, kind in kinds.items() if kind == "block")
+
+
+def _choice(inventory: Inventory, release: Release) -> _Choice:
+    return _several(inventory, release) if release.yaml else _one(inventory, release)
+
+
+def _kinds(inventory: Inventory, choice: _Choice) -> dict[str, str]:
+    """Return the kind of topology that places the jobs of each partition."""
+    kinds = {item.name: item.kind for item in choice.found}
+    return {p.name: kinds[choice.bound.get(p.name, DEFAULT)] for p in inventory.partitions}
 
 
 def _one(inventory: Inventory, release: Release) -> _Choice:
@@ -124,14 +133,15 @@ def _several(inventory: Inventory, release: Release) -> _Choice:
         choice = _Choice([Topology(DEFAULT, body)], notes=notes)
     else:
         choice = _Choice([Topology(DEFAULT, Flat())])
+    wide = _wide(inventory)
     classes: dict[object, list[Supernode]] = {}
-    for item in _wide(inventory):
+    for item in wide:
         classes.setdefault(_shape(inventory, item), []).append(item)
     alike = list(classes.values())
     for members, name in zip(alike, _class_names(alike), strict=True):
         _bind(inventory, release, choice, (name, members))
     for partition in inventory.partitions:
-        held = [item for item in _wide(inventory) if item.name in partition.members]
+        held = [item for item in wide if item.name in partition.members]
         if held and partition.name not in choice.bound and _is_mixed(partition, held, alike):
             choice.notes.append(
                 f"partition '{partition.name}' holds more than supernodes of one class: "

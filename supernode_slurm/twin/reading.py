@@ -69,17 +69,17 @@ def read(files: Mapping[str, str], root: str) -> Conf:
     reader.end()
     for line in _lines(files, "gres.conf", conf):
         named = line.keys.get("nodename")
-        hosts = hosts_of(named, conf) if named else None
+        hosts = hosts_of(named, conf.unreadable) if named else None
         conf.gres.append(GresRecord(hosts, line.keys, named or line.pairs[0][1]))
     return conf
 
 
-def hosts_of(said: Said, conf: Conf) -> tuple[str, ...]:
+def hosts_of(said: Said, problems: list[Problem]) -> tuple[str, ...]:
     """Return the hosts of a list; none, and a problem, where it is no host list."""
     try:
         return tuple(hostlist.expand(said.text))
     except ValueError as error:
-        conf.unreadable.append(Problem(said.where, str(error), "write it like n[01-18],login1"))
+        problems.append(Problem(said.where, str(error), "write it like n[01-18],login1"))
         return ()
 
 
@@ -139,7 +139,7 @@ class _Reader:
     def end(self) -> None:
         conf = self._conf
         for said, keys in self._named["nodename"]:
-            conf.nodes.append(Nodes(hosts_of(said, conf), keys))
+            conf.nodes.append(Nodes(hosts_of(said, conf.unreadable), keys))
         sets = {said.text: self._members(keys) for said, keys in self._named["nodeset"]}
         sets["ALL"] = tuple(host for item in conf.nodes for host in item.hosts)
         for said, keys in self._named["partitionname"]:
@@ -148,7 +148,7 @@ class _Reader:
             conf.partitions.append(Partition(said, hosts, topology))
 
     def _members(self, keys: Keys) -> tuple[str, ...]:
-        given = hosts_of(keys["nodes"], self._conf) if "nodes" in keys else ()
+        given = hosts_of(keys["nodes"], self._conf.unreadable) if "nodes" in keys else ()
         if "feature" not in keys:
             return given
         wanted = keys["feature"].text
@@ -166,5 +166,5 @@ class _Reader:
             return sets["ALL"]
         parts = listed(said.text)
         plain = ",".join(part for part in parts if part not in sets)
-        given = hosts_of(Said(plain, said.where), self._conf) if plain else ()
+        given = hosts_of(Said(plain, said.where), self._conf.unreadable) if plain else ()
         return (*given, *(host for part in parts for host in sets.get(part, ())))

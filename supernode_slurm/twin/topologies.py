@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .. import hostlist
 from ..errors import ConfigError, Problem, Where, nearest
 from ..inventory import yamltree
 from ..slurmconf.grammar import Line, Said, parse_lines
+from .reading import hosts_of
 
 CONF, YAML = "topology.conf", "topology.yaml"
 _GROUPS = {"switchname": "tree", "blockname": "block", "ringname": "ring"}
@@ -179,10 +179,4 @@ def _text(node: yamltree.Node | None) -> str:
 
 
 def _expand(said: Said | None, problems: list[Problem]) -> tuple[str, ...]:
-    if said is None:
-        return ()
-    try:
-        return tuple(hostlist.expand(said.text))
-    except ValueError as error:
-        problems.append(Problem(said.where, str(error), "write it like n[01-18],login1"))
-        return ()
+    return hosts_of(said, problems) if said else ()
