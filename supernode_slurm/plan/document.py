@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
         found = {}
         for spec in dataclasses.fields(value):
             item = getattr(value, spec.name)
-            if spec.default is dataclasses.MISSING or item != spec.default:
+            if item != _default(spec):
                 found[spec.name] = _plain(item)
         return found
     if isinstance(value, tuple):
@@ -45,9 +45,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _default(spec: dataclasses.Field[Any]) -> Any:
+    if spec.default_factory is not dataclasses.MISSING:
+        return spec.default_factory()
+    return spec.default
+
+
 def _plan(raw: dict[str, Any]) -> Plan:
     fields = dict(raw)
     fields["groups"] = tuple(_group(item) for item in fields["groups"])
+    fields["arguments"] = tuple(fields.get("arguments", ()))
     fields["pipelines"] = tuple(_pipeline(item) for item in fields.get("pipelines", ()))
     if fields.get("predicted"):
         predicted = dict(fields["predicted"])

@@ -41,6 +41,8 @@ class DeviceGroup:
     """Folded host lists, one per supernode that the group may run on; empty for a single one."""
     together: int = 0
     """Nodes in a row, in the order of hosts, that must share one of the domains; 0 for all."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables for the network of these nodes, set where the user's job has not."""
 
     @property
     def devices(self) -> int:
@@ -124,6 +126,12 @@ class Plan:
     version: int = 1
     tied_embeddings: bool = False
     """The model's output head is its embedding's table."""
+    training: str = "full"
+    """``full``, or ``lora``: the model's own weights are frozen."""
+    arguments: tuple[str, ...] = ()
+    """Words that tell the framework its part of the plan."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Files that the framework reads, by name."""
 
     @property
     def devices(self) -> int:
