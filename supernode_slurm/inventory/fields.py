@@ -91,6 +91,22 @@ def _countable(name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """A share written in percent."""
+
+    def read(self, value: Any) -> float:
+        """Return the share, 0.1 for ``10 %``."""
+        found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%", str(value))
+        if found is None:
+            raise ValueError("expected a share like '10 %'")
+        return float(found[1]) / 100
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a string, with an example."""
+        return {"type": "string", "examples": ["10 %"]}
+
+
+@dataclass(frozen=True, slots=True)
 class Hosts:
     """A host list in Slurm's notation."""
 
@@ -215,6 +231,26 @@ OptionValue = Annotated[
         frozenset(),
     ),
 ]
+# Slurm's and ours tell a job what it is; the loader's change what its programs are.
+VariableName = Annotated[
+    str,
+    Text(
+        re.compile(r"(?!(?:LD|SLURM|SBATCH|SN)_|PATH\Z)[A-Z][A-Z0-9_]{0,63}\Z"),
+        "a variable of a communication library like 'NCCL_IB_GID_INDEX'",
+    ),
+]
+VariableValue = Annotated[
+    str,
+    Text(
+        re.compile(r"[A-Za-z0-9_.:,;=^%/+@\-]{1,400}\Z"),
+        "a value without blanks and quotes",
+        frozenset(),
+    ),
+]
+LinkName = Annotated[
+    str,
+    Text(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:\-]{0,31}\Z"), "a device like 'bond0' or 'mlx5_0'"),
+]
 FilePath = Annotated[
     str, Text(re.compile(r"/[A-Za-z0-9_./\-]{1,200}\Z"), "an absolute path of plain letters")
 ]
@@ -248,5 +284,6 @@ Count = Annotated[int, Number(1, 1_000_000)]
 Cores = Annotated[int, Number(1, 65_533)]
 Cards = Annotated[int, Number(1, 1024)]
 CountOrZero = Annotated[int, Number(0, 1_000_000)]
+Percent = Annotated[float, Share()]
 Ratio = Annotated[float, Number(1, 1000, whole=False)]
 Version = Annotated[int, Number(1, 1)]

@@ -55,6 +55,18 @@ class OtherGres:
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """How the communication libraries reach the network from a node."""
+
+    interface: str = ""
+    """For the first contact; empty where nobody has said."""
+    hcas: tuple[str, ...] = ()
+    """The cards that carry the data; none for those that the library finds."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of the site's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeClass:
     """Equal nodes, as Slurm must know them."""
 
@@ -74,6 +86,7 @@ class NodeClass:
     options: tuple[tuple[str, str], ...] = ()
     """What else stands on the NodeName line."""
     other_gres: tuple[OtherGres, ...] = ()
+    network: Network = Network()
 
     @property
     def device_count(self) -> int:
@@ -214,6 +227,10 @@ class Policy:
     """Devices from which a job belongs on a supernode, None for none."""
     small_jobs_to: str | None
     """Partition for the jobs below that do not name their cards."""
+    supernode_gain: float | None = None
+    """Least gain over a pool, 0.1 for 10 %, for which a job gets a supernode; None for any."""
+    defaults: tuple[tuple[str, str], ...] = ()
+    """Planning options with what they are where the user says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +242,8 @@ class SlurmSettings:
     slurmdbd: bool = False
     billing: bool = False
     """Write TRESBillingWeights from what each kind of card delivers."""
+    carry_launcher: bool = False
+    """``sn-launch`` travels in each job's script."""
     task_prolog: str | None = None
     """Where the task prolog is installed on the nodes."""
 

@@ -11,7 +11,7 @@ from ..errors import ConfigError, Problem, Where
 from . import schema
 from .cardcheck import check_devices, check_node, check_other
 from .cards import expand_files
-from .model import Devices, NodeClass, OtherGres
+from .model import Devices, Network, NodeClass, OtherGres
 from .yamltree import place_of
 
 
@@ -59,6 +59,11 @@ class NodeResolver:
             cloud=raw.cloud,
             options=tuple(raw.options.items()),
             other_gres=self._other_gres(raw, devices),
+            network=Network(
+                interface=raw.network.interface or "",
+                hcas=tuple(raw.network.hcas),
+                environment=tuple(raw.network.environment.items()),
+            ),
         )
 
     def _other_gres(

@@ -157,7 +157,13 @@ class Resolver:
         if raw.billing and not raw.slurmdbd:
             what = "billing counts by kind of card, which only slurmdbd can track"
             self.problem(raw.at["billing"], what, "run slurmdbd and add slurmdbd: true")
-        return SlurmSettings(raw.release, raw.slurmdbd, raw.billing, raw.task_prolog)
+        return SlurmSettings(
+            release=raw.release,
+            slurmdbd=raw.slurmdbd,
+            billing=raw.billing,
+            carry_launcher=raw.carry_launcher,
+            task_prolog=raw.task_prolog,
+        )
 
     def _unique(self, domains: tuple[Supernode | Pool, ...], foreign: tuple[Foreign, ...]) -> None:
         names = Counter(item.name for item in (*domains, *foreign))
@@ -294,7 +300,17 @@ class Resolver:
                 f"no partition '{target}'",
                 nearest(target, self.raw.partitions),
             )
-        return Policy(raw.whole_supernode_from, target)
+        defaults = {
+            "framework": raw.defaults.framework,
+            "sequence": raw.defaults.sequence,
+            "global-batch": raw.defaults.global_batch,
+        }
+        return Policy(
+            whole_supernode_from=raw.whole_supernode_from,
+            small_jobs_to=target,
+            supernode_gain=raw.supernode_gain,
+            defaults=tuple((name, str(value)) for name, value in defaults.items() if value),
+        )
 
 
 def _names(text: str) -> list[str]:

@@ -27,6 +27,7 @@ from .fields import (
     Index,
     Latency,
     LinkCounts,
+    LinkName,
     Memory,
     MigProfile,
     Name,
@@ -36,11 +37,14 @@ from .fields import (
     OtherGres,
     PartitionName,
     PartitionOption,
+    Percent,
     Power,
     Rate,
     Ratio,
     Release,
     TimeLimit,
+    VariableName,
+    VariableValue,
     Version,
     Word,
 )
@@ -67,6 +71,8 @@ class SlurmSection(Placed):
     """slurmdbd runs: only then may a GRES be tracked, slurmctld refuses it otherwise."""
     billing: bool = False
     """Write TRESBillingWeights from what each kind of card delivers."""
+    carry_launcher: bool = False
+    """sn-launch is not installed where jobs run: it travels in each job's script."""
     task_prolog: FilePath | None = None
     """Where the generated task prolog is installed on the nodes; None for no TaskProlog line."""
 
@@ -149,6 +155,18 @@ class OtherGresSection(Placed):
 
 
 @dataclass(slots=True, kw_only=True)
+class NetworkSection(Placed):
+    """How the communication libraries reach the network from these nodes."""
+
+    interface: LinkName | None = None
+    """For the first contact, over TCP."""
+    hcas: list[LinkName] = field(default_factory=list)
+    """The network cards that carry the data, and no others."""
+    environment: dict[VariableName, VariableValue] = field(default_factory=dict)
+    """What else these nodes need."""
+
+
+@dataclass(slots=True, kw_only=True)
 class NodesSection(Placed):
     """Equal nodes. ``memory`` is what ``slurmd -C`` reports; ``cores`` are per socket."""
 
@@ -162,6 +180,7 @@ class NodesSection(Placed):
     cores: Cores
     threads: Cores = 1
     memory: Memory
+    network: NetworkSection = field(default_factory=NetworkSection)
     features: list[Feature] = field(default_factory=list)
     """The site's own, besides those that are written."""
     cloud: bool = False
@@ -226,11 +245,23 @@ class PartitionSection(Placed):
 
 
 @dataclass(slots=True, kw_only=True)
+class DefaultsSection(Placed):
+    """What ``sn-submit`` takes where the user says nothing."""
+
+    framework: Word | None = None
+    sequence: Count | None = None
+    global_batch: Count | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class PolicySection(Placed):
     """What the site wants of the scheduler."""
 
     whole_supernode_from: Count | None = None
     small_jobs_to: PartitionName | None = None
+    supernode_gain: Percent | None = None
+    """A job that a supernode makes faster by less goes to a pool that can hold it."""
+    defaults: DefaultsSection = field(default_factory=DefaultsSection)
 
 
 @dataclass(slots=True, kw_only=True)
