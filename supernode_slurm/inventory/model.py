@@ -244,6 +244,8 @@ class SlurmSettings:
     """Write TRESBillingWeights from what each kind of card delivers."""
     carry_launcher: bool = False
     """``sn-launch`` travels in each job's script."""
+    job_submit: bool = False
+    """Write ``job_submit.lua``, by which slurmctld places the jobs of plain sbatch."""
     task_prolog: str | None = None
     """Where the task prolog is installed on the nodes."""
 

@@ -162,6 +162,7 @@ class Resolver:
             slurmdbd=raw.slurmdbd,
             billing=raw.billing,
             carry_launcher=raw.carry_launcher,
+            job_submit=raw.job_submit,
             task_prolog=raw.task_prolog,
         )
 

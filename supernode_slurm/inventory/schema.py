@@ -73,6 +73,8 @@ class SlurmSection(Placed):
     """Write TRESBillingWeights from what each kind of card delivers."""
     carry_launcher: bool = False
     """sn-launch is not installed where jobs run: it travels in each job's script."""
+    job_submit: bool = False
+    """Write job_submit.lua, by which slurmctld places the jobs of plain sbatch."""
     task_prolog: FilePath | None = None
     """Where the generated task prolog is installed on the nodes; None for no TaskProlog line."""
 
