@@ -11,6 +11,7 @@ from .accelerators import (
     platform_of,
 )
 from .config import model_of_config
+from .dimensions import dimensions_of, model_from_dimensions
 from .model import LatentAttention, Mixture, Model
 from .models import find_model, models
 from .names import UnknownName
@@ -25,8 +26,10 @@ __all__ = [
     "Platform",
     "UnknownName",
     "accelerators",
+    "dimensions_of",
     "find_accelerator",
     "find_model",
+    "model_from_dimensions",
     "model_of_config",
     "models",
     "platform",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .config import model_of_config
+from .dimensions import is_dimensions, model_from_dimensions
 from .family import FAMILIES, count_params
 from .model import LatentAttention, Mixture, Model
 from .names import UnknownName, fold, packaged
@@ -20,22 +21,24 @@ def models() -> tuple[Model, ...]:
     return tuple(map(_model, packaged("models.yaml")["models"]))
 
 
-def find_model(name_or_path: str) -> Model:
-    """Return a model by its name, or from its ``config.json`` or the directory of it.
+def find_model(text: str) -> Model:
+    """Return a model by its name, its dimensions, or from its ``config.json`` or its directory.
 
     A name is whole (``meta-llama/Meta-Llama-3-70B``) or short (``llama-3-70b``), with or
     without the ending of a tuned variant. Raises ``UnknownName`` with the nearest names,
-    ``ConfigError`` for a file that is no model.
+    ``ConfigError`` for a file that is no model, ``UsageError`` for wrong dimensions.
     """
-    path = Path(name_or_path)
-    if name_or_path.endswith(".json"):
+    if is_dimensions(text):
+        return model_from_dimensions(text)
+    path = Path(text)
+    if text.endswith(".json"):
         return model_of_config(path)
     if (path / "config.json").is_file():
         return model_of_config(path / "config.json")
-    found = _by_name().get(_short(name_or_path))
+    found = _by_name().get(_short(text))
     if found is None:
         short = [item.name.split("/")[1].removeprefix("Meta-") for item in models()]
-        raise UnknownName("model", name_or_path, short)
+        raise UnknownName("model", text, short)
     return found
 
 
