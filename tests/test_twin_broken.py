@@ -75,7 +75,8 @@ def in_yaml(old: str, new: str) -> dict[str, str]:
 
 SECOND = "- topology: t2\n  cluster_default: false\n  flat: true\n"
 BOTH = {**twin_samples.block(), YAML: twin_samples.YAML}
-NO_MODIFY = "function slurm_job_submit(a, b, c) return 0 end\n"
+OURS = "-- Written by 'sn generate' for cluster c and Slurm 26.05.\n"
+NO_MODIFY = f"{OURS}function slurm_job_submit(a, b, c) return 0 end\n"
 
 CASES = {
     # The tree.
@@ -244,7 +245,8 @@ CASES = {
     ),
     "lua missing": deadly(added("JobSubmitPlugins=lua"), "job_submit/lua: Unable to stat"),
     "lua with a syntax error": deadly(
-        added("JobSubmitPlugins=lua", job_submit__lua="function (\n"), "<name>' expected near"
+        added("JobSubmitPlugins=lua", job_submit__lua=f"{OURS}function (\n"),
+        "<name>' expected near",
     ),
     "lua without slurm_job_modify": deadly(
         added("JobSubmitPlugins=lua", job_submit__lua=NO_MODIFY), "missing required function"

@@ -214,3 +214,14 @@ def test_values_in_quotes_stay_whole_and_no_program_or_address_of_a_site_stays()
         'NodeName=n1 CPUs=4 Reason="bad disk State=DOWN" State=CLOUD',
         "PartitionName=p Nodes=n1 State=UP",
     ]
+
+
+def test_only_our_own_plugin_runs() -> None:
+    asked = {"supernode.conf": "GresTypes=gpu\nJobSubmitPlugins=lua,all_partitions\n"}
+    ours = asked | {
+        "job_submit.lua": "-- Written by 'sn generate' for cluster c and Slurm 26.05.\n"
+    }
+    theirs = asked | {"job_submit.lua": "os.remove('x')\n"}
+    for change in (cloud_files, lambda files: live_files(files, LAYOUT)):
+        assert change(ours)["supernode.conf"] == "GresTypes=gpu\nJobSubmitPlugins=lua\n"
+        assert change(theirs)["supernode.conf"] == "GresTypes=gpu\n"

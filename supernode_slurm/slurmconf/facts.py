@@ -15,6 +15,9 @@ from ..inventory import Devices, Fabric, Foreign, Interconnect, Pool, Supernode,
 MARK = "# Written by 'sn generate'"
 """How each file of ours begins; a file that does not is a person's and is never replaced."""
 
+SHELL = "#!/bin/sh\n"
+"""What stands before our first line in a script."""
+
 AS_GIVEN = "as-given"
 """Where a twin keeps the files that it was made of: it runs changed ones."""
 TWIN = f"# A twin of the files in {AS_GIVEN}/"
@@ -58,6 +61,16 @@ class FabricFacts:
     rails: int | None
     rail_gbs: float | None
     oversubscription: float
+
+
+def is_ours(text: str) -> bool:
+    """Say whether a file of any kind was written by ``sn generate``."""
+    return text.startswith((MARK, SHELL + MARK, as_lua(MARK)))
+
+
+def as_lua(comment: str) -> str:
+    """Return lines of comment as Lua writes them."""
+    return re.sub("^#", "--", comment, flags=re.MULTILINE)
 
 
 def head_comment(cluster: str, release: str) -> str:

@@ -10,15 +10,13 @@ from pathlib import Path
 from ..data import write_atomically
 from ..errors import ConfigError
 from ..inventory import Inventory
-from .facts import MARK, head_comment
+from .facts import SHELL, as_lua, head_comment, is_ours
 from .gres import gres_conf
 from .nodes import accounting_line, gres_types, nodes_conf, partitions_conf
+from .plugin import PLUGIN, job_submit
 from .prolog import TASK_PROLOG, task_prolog
 from .release import Release
 from .topology import Layout, choose
-
-SHELL = "#!/bin/sh\n"
-"""What stands before our first line in a script."""
 
 NODES, PARTITIONS, ROOT = (
     "supernode-nodes.conf",
@@ -55,12 +53,15 @@ def generate(inventory: Inventory, release: Release) -> Generated:
     prolog = task_prolog(inventory) if inventory.slurm.task_prolog else None
     if inventory.slurm.task_prolog and not prolog:
         notes.append("slurm.task_prolog: none is needed, Slurm sets every card's variable itself")
+    plugin = job_submit(inventory, release, layout.kinds) if inventory.slurm.job_submit else None
+    if inventory.slurm.job_submit and not plugin:
+        notes.append("slurm.job_submit: none is written, no node has cards to place jobs on")
     head = (
         f"{head_comment(inventory.cluster, release.name)}\n"
         "# Do not edit: change the inventory and generate again.\n"
     )
     bodies = {
-        ROOT: _root(inventory, layout, release, bool(prolog)),
+        ROOT: _root(inventory, layout, release, _programs(inventory, prolog, plugin)),
         NODES: nodes_conf(inventory, layout.nodes),
         PARTITIONS: partitions_conf(inventory, layout.bound),
         "gres.conf": gres,
@@ -69,12 +70,20 @@ def generate(inventory: Inventory, release: Release) -> Generated:
     files = {name: head + body for name, body in bodies.items()}
     if prolog:
         files[TASK_PROLOG] = f"{SHELL}{head}{prolog}"
+    if plugin:
+        files[PLUGIN] = as_lua(head) + plugin
     if not release.lone_4096 and len(files[layout.file].encode()) % 4096 == 0:
         files[layout.file] += "\n"
     return Generated(release.name, layout.plugin, layout.kinds, files, (*layout.notes, *notes))
 
 
-def _root(inventory: Inventory, layout: Layout, release: Release, has_prolog: bool) -> str:
+def _programs(inventory: Inventory, prolog: str | None, plugin: str | None) -> list[str]:
+    """Return the lines that have Slurm run what was written for it."""
+    lines = [f"TaskProlog={inventory.slurm.task_prolog}"] if prolog else []
+    return [*lines, "JobSubmitPlugins=lua"] if plugin else lines
+
+
+def _root(inventory: Inventory, layout: Layout, release: Release, programs: list[str]) -> str:
     lines = ["# In slurm.conf: Include supernode.conf"]
     if not release.proven:
         lines.append(f"# Slurm {release.name}: from its documentation and source, not tried.")
@@ -85,8 +94,7 @@ def _root(inventory: Inventory, layout: Layout, release: Release, has_prolog: bo
     tracked = accounting_line(inventory)
     if tracked:
         lines.append(tracked)
-    if has_prolog:
-        lines.append(f"TaskProlog={inventory.slurm.task_prolog}")
+    lines += programs
     if not release.yaml:
         lines.append(f"TopologyPlugin=topology/{layout.plugin}")
     lines += [f"Include {NODES}", f"Include {PARTITIONS}"]
@@ -107,7 +115,7 @@ def write(generated: Generated, directory: Path) -> list[str]:
         if (directory / name).is_symlink():
             todo = "generate into the directory that it points to"
             raise ConfigError.one(str(directory / name), "is a symbolic link", todo)
-        if text is not None and not text.removeprefix(SHELL).startswith(MARK):
+        if text is not None and not is_ours(text):
             raise ConfigError.one(
                 str(directory / name),
                 "exists and was not written by 'sn generate'",

@@ -27,6 +27,8 @@ class Release:
     """Every block has exactly the base size, and levels cannot be given as sizes."""
     small_blocks: bool = False
     """Blocks may be smaller than the base, or empty: placeholders."""
+    gres_prefix: str = "gres:"
+    """What stands before a GRES in a job as slurmctld holds it; seen on the proven releases."""
     segment: bool = False
     """sbatch has --segment."""
     cloud_blocks: bool = True
@@ -47,6 +49,7 @@ _23_11 = replace(
     topologies=("tree", "block"),
     exact_blocks=True,
     reconfigure_survives=True,
+    gres_prefix="gres/",
 )
 _24_05 = replace(_23_11, name="24.05", exact_blocks=False, segment=True, cgroup_disabled=True)
 _25_05 = replace(

@@ -30,11 +30,20 @@ def toruses(members: list[Supernode]) -> Toruses:
                 item.name,
                 item.hosts,
                 item.interconnect.dims,
-                item.interconnect.placements or compact_shapes(item.interconnect.dims),
+                _placements(item),
             )
             for item in members
         )
     )
+
+
+def job_sizes(torus: Supernode) -> set[int]:
+    """Return the numbers of nodes that a job may have in a torus."""
+    return {math.prod(shape) for shape in _placements(torus)}
+
+
+def _placements(torus: Supernode) -> tuple[tuple[int, ...], ...]:
+    return torus.interconnect.placements or compact_shapes(torus.interconnect.dims)
 
 
 def compact_shapes(dims: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import hostlist
-from ..slurmconf.facts import TWIN
+from ..slurmconf.facts import TWIN, is_ours
+from ..slurmconf.plugin import PLUGIN
 from ..slurmconf.release import Release
 from .preflight import MAIN
 
@@ -23,6 +24,7 @@ _DEVICE = re.compile(r"/dev/((?:[^\s,\[]|\[[^\]]*\])+)")
 _PROGRAM = re.compile(r"\w*(?:prolog|epilog|prog)\w*\Z", re.IGNORECASE)
 # A twin has no slurmdbd, and slurmctld dies of both without one.
 _TRACKING = "accountingstoragetres"
+_PLUGINS = "jobsubmitplugins"
 _BILLING = "tresbillingweights"
 # Where a node really is: a twin contacts nobody.
 _PLACE = ("state", "nodeaddr", "nodehostname", "bcastaddr", "port")
@@ -181,20 +183,23 @@ def device_names(files: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _own(files: Mapping[str, str], prolog: str) -> dict[str, str]:
-    """Return the files without what needs slurmdbd, and with no program but the twin's prolog."""
+    """Return the files without what needs slurmdbd, and with no program but ours."""
     changed = dict(files)
+    runs_plugin = PLUGIN not in files or is_ours(files[PLUGIN])
     for name in (name for name in files if name.endswith(".conf") and name != _GRES):
-        lines = (_own_line(line, prolog) for line in files[name].splitlines())
+        lines = (_own_line(line, prolog, runs_plugin) for line in files[name].splitlines())
         changed[name] = "".join(f"{line}\n" for line in lines if line is not None)
     return changed
 
 
-def _own_line(line: str, prolog: str) -> str | None:
+def _own_line(line: str, prolog: str, runs_plugin: bool) -> str | None:
     """Return what the twin makes of a line, None for nothing."""
     found = _KEY.match(line)
     key = found[1].casefold() if found else ""
     if key == "taskprolog" and prolog:
         return prolog
+    if key == _PLUGINS:
+        return "JobSubmitPlugins=lua" if runs_plugin else None
     if key == _TRACKING or _PROGRAM.match(key):
         return None
     return _without(line, (_BILLING,)) if key == "partitionname" else line

@@ -1,0 +1,24 @@
+-- Written by 'sn generate' for cluster nvl72 and Slurm 22.05.
+-- Do not edit: change the inventory and generate again.
+local site = {
+    default = "train",
+    whole_supernode_from = 64,
+    segment = false,
+    prefix = "gres:",
+    order = {"train"},
+    domains = {nvl1 = true, nvl2 = true, nvl3 = true, nvl4 = true},
+    gres = {gpu = true},
+    known = {gpu = true, ["gpu:gb200"] = true},
+    kinds = {{type = "gb200", gres = "gpu", devices_per_card = 1, cpus_per_device = 36}},
+    kind_names = "gb200",
+    called = {gb200 = 1, nvidiagb200 = 1, gb200nvl72 = 1},
+}
+site.partitions = {
+    ["train"] = {
+        placed_by = "tree",
+        {domain = "nvl1", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
+        {domain = "nvl2", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
+        {domain = "nvl3", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
+        {domain = "nvl4", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
+    },
+}

@@ -1,0 +1,20 @@
+-- Written by 'sn generate' for cluster torus and Slurm 24.11.
+-- Do not edit: change the inventory and generate again.
+local site = {
+    default = "torus",
+    segment = true,
+    prefix = "gres/",
+    order = {"torus"},
+    domains = {cube = true},
+    gres = {dcu = true},
+    known = {dcu = true, ["dcu:dcubw1000"] = true},
+    kinds = {{type = "dcubw1000", gres = "dcu", devices_per_card = 1, cpus_per_device = 8}},
+    kind_names = "dcubw1000",
+    called = {dcubw1000 = 1, bw1000 = 1, bw200 = 1, bw = 1},
+}
+site.partitions = {
+    ["torus"] = {
+        placed_by = "tree",
+        {domain = "cube", supernode = true, nodes = 64, planning = 64, cards = {dcu = 8, ["dcu:dcubw1000"] = 8}},
+    },
+}
