@@ -40,6 +40,12 @@ function try(values)
     local set = {}
     local job = values
     if type(values) == "table" then
+        if type(values.environment) == "table" then
+            values.environment = setmetatable({}, {
+                __index = values.environment,
+                __newindex = function(_, key, value) set[#set + 1] = {key, value} end,
+            })
+        end
         job = setmetatable({}, {
             __index = function(_, key)
                 if values.dies == key then error("no such field: " .. key) end

@@ -392,7 +392,8 @@ def test_variables_win_over_lines_and_cpus_of_the_user_stay(tried: Try) -> None:
         environment={"SN_CARDS": "a100:4"},
     )  # fmt: skip
     assert answer.set["tres_per_node"] == "gres/gpu:a100:4"
-    assert "cpus_per_task" not in answer.set
+    assert answer.set["SLURM_NTASKS_PER_NODE"] == "4"
+    assert not answer.set.keys() & {"cpus_per_task", "SLURM_CPUS_PER_TASK"}
     plain = tried("mixed 24.11", script=script(), environment={"SN_CARDS": "a100:4"})
     assert plain == Answer(0, (), ())
 

@@ -15,6 +15,13 @@ local function want(job, name, value)
     job.wanted[#job.wanted + 1] = {name, value}
 end
 
+-- sbatch sets these for the script by the options that the user gave it.
+local function want_variable(job, name, value)
+    if job.has_environment then
+        job.wanted[#job.wanted + 1] = {name, ("%d"):format(value), "environment"}
+    end
+end
+
 local function say(job, format, ...)
     job.said[#job.said + 1] = format:format(...)
 end
@@ -127,7 +134,11 @@ local function fill(job)
         best.per_node))
     want(job, "ntasks_per_node", best.per_node)
     want(job, "num_tasks", best.nodes * best.per_node)
-    if not job.cpus_per_task then want(job, "cpus_per_task", best.kind.cpus_per_device) end
+    want_variable(job, "SLURM_NTASKS_PER_NODE", best.per_node)
+    if not job.cpus_per_task then
+        want(job, "cpus_per_task", best.kind.cpus_per_device)
+        want_variable(job, "SLURM_CPUS_PER_TASK", best.kind.cpus_per_device)
+    end
     -- Slurm tells a step which devices it has for gres/gpu only: no neighbours, then.
     if best.kind.gres ~= "gpu" and best.per_node < best.most then want(job, "shared", 0) end
     say(job, "#SN --cards=%s: --partition=%s --nodes=%d --gres=%s:%s:%d --ntasks-per-node=%d "
@@ -318,7 +329,10 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
         job.wanted, job.said = {}, {}
         decide(job)
         if not job.refused then
-            for _, item in ipairs(job.wanted) do job_desc[item[1]] = item[2] end
+            for _, item in ipairs(job.wanted) do
+                local target = item[3] and job_desc[item[3]] or job_desc
+                target[item[1]] = item[2]
+            end
         end
         for _, message in ipairs(job.said) do slurm.log_user("%s", "sn: " .. message) end
         return job.refused

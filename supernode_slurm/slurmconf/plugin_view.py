@@ -122,7 +122,9 @@ local function view_of(job_desc)
     local offset = job_desc.het_job_offset
     job.in_het_job = type(offset) == "number" and offset >= 0 and offset < MOST
     local environment = job.script and job_desc.environment
-    if type(environment) == "table" then job.sn_cards = text(environment["SN_CARDS"]) end
+    if type(environment) == "table" then
+        job.has_environment, job.sn_cards = true, text(environment["SN_CARDS"])
+    end
     return job
 end
 
