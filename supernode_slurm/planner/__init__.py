@@ -4,11 +4,12 @@ from .constants import PUBLISHED_ERROR
 from .mixed import alone, plan_mixed
 from .predict import predict
 from .uniform import plan_uniform
-from .workload import Capabilities, Layout, Offer, Workload
+from .workload import Capabilities, Fixed, Layout, Offer, Workload
 
 __all__ = [
     "PUBLISHED_ERROR",
     "Capabilities",
+    "Fixed",
     "Layout",
     "Offer",
     "Workload",

@@ -15,7 +15,7 @@ from . import constants as k
 from .bounds import PartLoad, bound_s, bounds_s, rising
 from .device import device_of
 from .mesh import MeshCost, Shape
-from .predict import Chain, fits, gradient_bytes, model_operations
+from .predict import Chain, fits, gradient_bytes, model_operations, plan_of
 from .split import StageLoad, split_layers
 from .stage import Sharing, in_flight, stage_cost
 from .uniform import RECOMPUTE, divisors, stage_load, tensor_sizes
@@ -353,15 +353,6 @@ class _Search:
             Stage(mesh, count, embedding=index == 0, head=index == last)
             for index, (mesh, count) in enumerate(zip(places, layers, strict=True))
         )
-        workload = self.workload
-        return Plan(
-            model=workload.model.name,
-            global_batch=workload.global_batch,
-            sequence=workload.sequence,
-            framework=workload.framework,
-            groups=tuple(self.offers[part.offer].group for part in parts),
-            pipelines=(Pipeline(workload.global_batch, meshes, stages),),
-            predicted=predicted,
-            precision=workload.precision,
-            tied_embeddings=workload.model.tied,
-        )
+        groups = tuple(self.offers[part.offer].group for part in parts)
+        pipeline = Pipeline(self.workload.global_batch, meshes, stages)
+        return plan_of(self.workload, groups, (pipeline,), predicted)

@@ -6,10 +6,12 @@ product takes its operations over the achievable rate plus its bytes over the me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import constants as k
 from .device import Device
+from .lora import ATTENTION_MAPS, adapted_maps, adapter_params, first_weights
 from .workload import Workload
 
 
@@ -46,6 +48,10 @@ class MeshCost:
         self.spread = shape.tp if shape.sequence_parallel else 1
         self.layer_params = self.model.layer_params / shape.tp
         self.table_params = self.model.table_params / shape.tp
+        self.frozen = workload.training == "lora"
+        self.workload = workload
+        self.adapted = adapted_maps(workload)
+        self.adapter_params = adapter_params(workload) / shape.tp
         # Each rank has a whole key head, a copy where there are fewer than ranks.
         self.copied = shape.tp > self.model.kv_heads
         self.kv_width = max(self.model.kv_heads / shape.tp, 1) * self.model.head_dim
@@ -77,25 +83,44 @@ class MeshCost:
         forward += k.SCORE_BYTES * scores / self.device.elementwise_bs
         return forward, 2 * forward
 
-    def _mlp_s(self) -> float:
+    def _adapters_s(self, maps: Sequence[tuple[int, int]]) -> float:
+        """Return the forward time of adapters; frameworks scale and add in passes of their own."""
+        rank, tp = self.workload.lora_rank, self.shape.tp
+        return sum(
+            (
+                self._matmul_s(inner, rank / tp)
+                + self._matmul_s(rank, outer / tp)
+                + self._touch_s(5 * outer / tp)
+                for inner, outer in maps
+            ),
+            0.0,
+        )
+
+    def _mlp_s(self) -> tuple[float, float]:
+        """Return the MLP's forward time, and of it the products with the model's own weights."""
         model, tp = self.model, self.shape.tp
         inputs = 2 if model.gated else 1
         products = self._matmul_s(model.hidden, inputs * model.ffn / tp)
         products += self._matmul_s(model.ffn / tp, model.hidden)
-        return products + self._touch_s((inputs + 1) * model.ffn / tp)
+        whole = products + self._touch_s((inputs + 1) * model.ffn / tp)
+        return whole + self._adapters_s(self.adapted[ATTENTION_MAPS:]), products
 
     def _layer(self) -> Cost:
         model, tp = self.model, self.shape.tp
         width = (model.attention_width + 2 * model.kv_width) / tp
         used = model.attention_width / tp + 2 * self.kv_width
-        mlp = self._mlp_s()
-        linear = self._matmul_s(model.hidden, width)
-        linear += self._matmul_s(model.attention_width / tp, model.hidden)
+        mlp, mlp_products = self._mlp_s()
+        products = self._matmul_s(model.hidden, width)
+        products += self._matmul_s(model.attention_width / tp, model.hidden)
         # Two norms and two residual sums over the hidden state; rotation of queries, keys.
-        linear += self._touch_s(10 * model.hidden / self.spread + 2 * used)
+        linear = products + self._touch_s(10 * model.hidden / self.spread + 2 * used)
+        linear += self._adapters_s(self.adapted[:ATTENTION_MAPS])
         core, core_backward = self._attention_s()
         forward = linear + mlp + core
         total = forward + 2 * (linear + mlp) + core_backward
+        if self.frozen:
+            # A weight's gradient is a product of the size of the forward one.
+            total -= products + mlp_products
         reductions = 4
         if self.shape.recompute == "full":
             total += forward
@@ -121,21 +146,32 @@ class MeshCost:
         return k.TENSOR_EXPOSED * (moved / self.device.group_bs(tp) + latency)
 
     def _embedding(self) -> Cost:
-        return Cost(self._touch_s(8 * self.model.hidden), self._reduce_s(self.model.hidden))
+        compute_s = self._touch_s(8 * self.model.hidden)
+        if self.frozen:
+            # Looked up only. Below the first adapters nothing waits for a gradient.
+            first = first_weights(self.workload) / self.model.hidden / self.shape.tp
+            compute_s = self._touch_s(2 * self.model.hidden)
+            compute_s -= self._matmul_s(self.model.hidden, first)
+        return Cost(compute_s, self._reduce_s(self.model.hidden))
 
     def _head(self) -> Cost:
         shard = self.model.vocab / self.shape.tp
         traffic = k.LOGIT_TRAFFIC_BYTES * self.tokens * shard / self.device.elementwise_bs
-        products = 3 * self._matmul_s(self.model.hidden, shard)
+        products = (2 if self.frozen else 3) * self._matmul_s(self.model.hidden, shard)
         return Cost(products + traffic, self._reduce_s(self.model.hidden))
 
     def _attention_bytes(self) -> float:
         """Return what attention keeps per token for its backward pass."""
         model, tp = self.model, self.shape.tp
         kept = 2 * (2 * model.attention_width / tp + 2 * self.kv_width)
+        kept += self._adapter_bytes(self.adapted[:ATTENTION_MAPS])
         if not self.shape.flash and self.shape.recompute == "none":
             kept += 5 * model.heads * self.sequence / tp
         return kept
+
+    def _adapter_bytes(self, maps: Sequence[tuple[int, int]]) -> int:
+        """Return what adapters keep per token between their two products."""
+        return 2 * self.workload.lora_rank * len(maps)
 
     def _whole_bytes(self) -> float:
         """Return the activations of one layer that recomputes nothing."""
@@ -143,6 +179,7 @@ class MeshCost:
         # Input of both norms and of the products behind them; no dropout.
         hidden = 8 * model.hidden / self.spread
         mlp = 2 * (3 if model.gated else 2) * model.ffn / tp
+        mlp += self._adapter_bytes(self.adapted[ATTENTION_MAPS:])
         return self.tokens * (hidden + self._attention_bytes() + mlp)
 
     def _kept_bytes(self) -> float:

@@ -9,7 +9,7 @@ from ..plan import Plan
 from .chain import chain_plans
 from .replicas import replica_plans
 from .uniform import plan_uniform
-from .workload import Capabilities, Offer, Workload, agree_precision
+from .workload import Capabilities, Fixed, Offer, Workload, agree_precision
 
 
 def plan_mixed(
@@ -24,6 +24,11 @@ def plan_mixed(
     """
     if len(offers) == 1:
         return plan_uniform(workload, offers[0], capabilities)
+    if workload.fixed != Fixed():
+        raise PlanError(
+            f"{workload.fixed.words()}: fixed sizes are planned on one kind of device; "
+            "leave them open for the plan, or ask for one kind"
+        )
     workload = agree_precision(workload, offers)
     vendors = {offer.accelerator.vendor for offer in offers}
     if len(vendors) > 1 and not capabilities.mixed_vendors:

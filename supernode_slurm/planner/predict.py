@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..plan import Predicted
+from ..plan import DeviceGroup, Pipeline, Plan, Predicted
 from . import constants as k
 from .device import Device, device_of
+from .lora import adapter_params, idle_operations, weight_operations
 from .mesh import MeshCost, Shape
 from .stage import Sharing, StageCost, in_flight, stage_cost
 from .workload import Layout, Offer, Workload
@@ -127,11 +128,37 @@ def p2p_s(mesh: MeshCost, layout: Layout) -> float:
 
 
 def model_operations(workload: Workload) -> float:
-    """Return the operations of one step without recomputation, attention causal."""
+    """Return the operations that one step needs, without recomputation, attention causal.
+
+    Those of LoRA are fewer: gradients of frozen weights are not counted, nor computed. So its
+    MFU is the share of the peak that does needed work, as it is in full training.
+    """
     model, sequence = workload.model, workload.sequence
-    products = 2 * (model.layers * model.layer_params + model.table_params)
+    products = weight_operations(model) + 2 * model.layers * adapter_params(workload)
     attention = model.layers * 2 * sequence * model.attention_width
-    return 3.0 * workload.global_batch * sequence * (products + attention)
+    tokens = workload.global_batch * sequence
+    return 3.0 * tokens * (products + attention) - tokens * idle_operations(workload)
+
+
+def plan_of(
+    workload: Workload,
+    groups: tuple[DeviceGroup, ...],
+    pipelines: tuple[Pipeline, ...],
+    predicted: Predicted,
+) -> Plan:
+    """Return the plan of a workload on these pipelines."""
+    return Plan(
+        model=workload.model.name,
+        global_batch=workload.global_batch,
+        sequence=workload.sequence,
+        framework=workload.framework,
+        groups=groups,
+        pipelines=pipelines,
+        predicted=predicted,
+        precision=workload.precision,
+        tied_embeddings=workload.model.tied,
+        training=workload.training,
+    )
 
 
 def fits(device: Device, memory_gib: Sequence[float]) -> bool:

@@ -9,7 +9,7 @@ from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from .device import Device, device_of
 from .mesh import MeshCost, Shape
-from .predict import fits, gradient_bytes, model_operations
+from .predict import fits, gradient_bytes, model_operations, plan_of
 from .shortage import Shortage
 from .split import split_samples
 from .stage import Sharing, StageCost, stage_cost
@@ -144,20 +144,12 @@ def _plan(
         kind.choice(-(-share // count))
         for kind, share, count in zip(kinds, samples, counts, strict=True)
     ]
-    return Plan(
-        model=workload.model.name,
-        global_batch=workload.global_batch,
-        sequence=workload.sequence,
-        framework=workload.framework,
-        groups=tuple(offer.group for offer in offers),
-        pipelines=tuple(
-            _pipeline(index, share, counts[index], choice, zero)
-            for index, (share, choice) in enumerate(zip(samples, choices, strict=True))
-        ),
-        predicted=_predicted(workload, kinds, choices),
-        precision=workload.precision,
-        tied_embeddings=workload.model.tied,
+    pipelines = tuple(
+        _pipeline(index, share, counts[index], choice, zero)
+        for index, (share, choice) in enumerate(zip(samples, choices, strict=True))
     )
+    groups = tuple(offer.group for offer in offers)
+    return plan_of(workload, groups, pipelines, _predicted(workload, kinds, choices))
 
 
 def _pipeline(group: int, samples: int, dp: int, choice: _Choice, zero: int) -> Pipeline:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
+from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from .device import Device, device_of
 from .mesh import MeshCost, Shape
-from .predict import fits, p2p_s, predict_mesh, sharing_of
+from .predict import fits, p2p_s, plan_of, predict_mesh, sharing_of
 from .shortage import Shortage
 from .split import StageLoad, split_layers
 from .stage import Sharing, end_bytes, in_flight, layer_bytes, stage_cost
-from .workload import Capabilities, Layout, Offer, Workload, agree_precision
+from .workload import Capabilities, Fixed, Layout, Offer, Workload, agree_precision
+
+T = TypeVar("T")
 
 RECOMPUTE = ("none", "selective", "full")
 """From the fastest to the one that needs least memory."""
@@ -23,13 +27,16 @@ def plan_uniform(workload: Workload, offer: Offer, capabilities: Capabilities) -
     """Return every plan that uses all devices of the offer, best first.
 
     For each (TP, PP, DP, micro-batch, ZeRO) the least recomputation that fits is taken:
-    more of it would only be slower. Raises ``PlanError`` with the least memory that any
-    layout needs if none fits.
+    more of it would only be slower. Sizes that the workload fixes are kept. Raises
+    ``PlanError`` with the least memory that any layout needs if none fits, and names fixed
+    sizes that stand in the way.
     """
     workload = agree_precision(workload, [offer])
     device = device_of(offer, workload.precision)
     search = _Search(workload, device, capabilities)
     found = list(search.layouts())
+    if not found and workload.fixed != Fixed():
+        raise _impossible(search, offer)
     if not found:
         raise search.shortage.error(workload, offer, device)
     found.sort(key=lambda item: item[1].step_time_s)
@@ -74,6 +81,11 @@ def pipeline_sizes(workload: Workload, devices: int, capabilities: Capabilities)
     ]
 
 
+def kept(legal: Sequence[T], fixed: T | None) -> list[T]:
+    """Return the legal values, or of them only the one that is fixed."""
+    return [value for value in legal if fixed is None or value == fixed]
+
+
 def stage_load(
     mesh: MeshCost, sharing: Sharing, ends: tuple[bool, bool], held: float, p2p_s: float
 ) -> StageLoad:
@@ -97,23 +109,34 @@ class _Search:
         self.workload = workload
         self.device = device
         self.capabilities = capabilities
+        self.fixed = workload.fixed
         self.shortage = Shortage()
         self._meshes: dict[Shape, MeshCost] = {}
 
     def layouts(self) -> Iterator[tuple[Layout, Predicted]]:
         """Yield the layouts that fit, each with its prediction."""
-        for tp in tensor_sizes(self.workload, self.device, self.capabilities):
+        for tp, pp, dp in self.sizes():
+            if self.workload.global_batch % dp:
+                self.shortage.indivisible = True
+                continue
+            # A single replica shares nothing, whatever its optimiser is told.
+            stages = self.capabilities.zero if dp > 1 or self.fixed.zero is not None else (0,)
+            for zero in kept(stages, self.fixed.zero):
+                yield from self._batches(Layout(tp, dp, 1, (1,) * pp, "none", zero, tp > 1))
+
+    def sizes(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the legal (TP, PP, DP), those that the workload fixes alone."""
+        legal = tensor_sizes(self.workload, self.device, self.capabilities)
+        for tp in kept(legal, self.fixed.tp):
             rest = self.device.total // tp
-            for pp in pipeline_sizes(self.workload, rest, self.capabilities):
-                dp = rest // pp
-                if self.workload.global_batch % dp:
-                    self.shortage.indivisible = True
-                    continue
-                for zero in self.capabilities.zero if dp > 1 else (0,):
-                    yield from self._batches(Layout(tp, dp, 1, (1,) * pp, "none", zero, tp > 1))
+            legal = pipeline_sizes(self.workload, rest, self.capabilities)
+            for pp in kept(legal, self.fixed.pp):
+                for dp in kept([rest // pp], self.fixed.dp):
+                    yield tp, pp, dp
 
     def _batches(self, whole: Layout) -> Iterator[tuple[Layout, Predicted]]:
-        for micro_batch in divisors(self.workload.global_batch // whole.dp):
+        sizes = divisors(self.workload.global_batch // whole.dp)
+        for micro_batch in kept(sizes, self.fixed.micro_batch):
             fitting = self._best_recompute(replace(whole, micro_batch=micro_batch))
             # A larger micro-batch needs more memory: none after this one can fit.
             if fitting is None:
@@ -122,7 +145,7 @@ class _Search:
 
     def _best_recompute(self, whole: Layout) -> tuple[Layout, Predicted] | None:
         best: tuple[Layout, Predicted] | None = None
-        for recompute in RECOMPUTE:
+        for recompute in kept(RECOMPUTE, self.fixed.recompute):
             layout = replace(whole, recompute=recompute)
             for layers, free in self._splits(layout):
                 split = replace(layout, layers=layers)
@@ -184,6 +207,44 @@ class _Search:
         return self._meshes[shape]
 
 
+def _impossible(search: _Search, offer: Offer) -> PlanError:
+    """Return the error for fixed sizes that no layout keeps, with a layout where they are open."""
+    workload, name = search.workload, f"{offer.devices} x {offer.accelerator.id}"
+    free = replace(workload, fixed=Fixed())
+    best = plan_uniform(free, offer, search.capabilities)[0].pipelines[0].meshes[0]
+    reason = _broken(search)
+    if search.shortage.least_gib is not None:
+        reason = (
+            f"they need {search.shortage.least_gib:.1f} GiB per device, a training process gets "
+            f"{search.device.memory_bytes / 2**30:.1f}"
+        )
+    return PlanError(
+        f"{workload.model.name} on {name} with {workload.fixed.words()} fixed: {reason}; "
+        f"left open, the fastest is tp {best.tp}, pp {best.pp}, dp {best.dp}, micro-batch "
+        f"{best.micro_batch}, recompute {best.recompute}, zero {best.zero}"
+    )
+
+
+def _broken(search: _Search) -> str:
+    """Return which fixed size is none that the framework can run, and the legal ones."""
+    fixed, able = search.fixed, search.capabilities
+    free = _Search(replace(search.workload, fixed=Fixed()), search.device, able)
+    sizes = list(free.sizes())
+    legal: dict[str, Sequence[int | str]] = {
+        "tp": sorted({tp for tp, _, _ in sizes}),
+        "pp": sorted({pp for _, pp, _ in sizes}),
+        "dp": sorted({dp for _, _, dp in sizes}),
+        "recompute": RECOMPUTE,
+        "zero": able.zero,
+    }
+    for size, values in legal.items():
+        if getattr(fixed, size) not in (None, *values):
+            return f"{able.name} can have {size} {', '.join(map(str, values))} here"
+    if not list(search.sizes()):
+        return f"tp x pp x dp must be its {search.device.total} devices"
+    return f"the global batch of {search.workload.global_batch} is no multiple of dp x micro-batch"
+
+
 def _plan(workload: Workload, offer: Offer, layout: Layout, predicted: Predicted) -> Plan:
     mesh = Mesh(
         group=0,
@@ -200,14 +261,5 @@ def _plan(workload: Workload, offer: Offer, layout: Layout, predicted: Predicted
         Stage(mesh=0, layers=layers, embedding=index == 0, head=index == last)
         for index, layers in enumerate(layout.layers)
     )
-    return Plan(
-        model=workload.model.name,
-        global_batch=workload.global_batch,
-        sequence=workload.sequence,
-        framework=workload.framework,
-        groups=(offer.group,),
-        pipelines=(Pipeline(workload.global_batch, (mesh,), stages),),
-        predicted=predicted,
-        precision=workload.precision,
-        tied_embeddings=workload.model.tied,
-    )
+    pipeline = Pipeline(workload.global_batch, (mesh,), stages)
+    return plan_of(workload, (offer.group,), (pipeline,), predicted)

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from ..catalogue import Accelerator, Model
 from ..errors import PlanError
 from ..plan import DeviceGroup
 from .figures import cannot_plan
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Sizes that the user's own words set; the search keeps them and finds the others."""
+
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    micro_batch: int | None = None
+    recompute: str | None = None
+    """``none``, ``selective`` or ``full``."""
+    zero: int | None = None
+
+    def words(self) -> str:
+        """Return what is fixed, empty if nothing is."""
+        values = [(spec.name.replace("_", "-"), getattr(self, spec.name)) for spec in fields(self)]
+        return ", ".join(f"{name} {value}" for name, value in values if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,10 @@ class Workload:
     global_batch: int
     precision: str = "bf16"
     framework: str = "megatron"
+    training: str = "full"
+    """``full``, or ``lora``: adapters on every linear map of a layer, all else frozen."""
+    lora_rank: int = 16
+    fixed: Fixed = Fixed()
 
     def __post_init__(self) -> None:
         if self.model.mixture:
@@ -37,6 +59,10 @@ class Workload:
             )
         if self.precision not in ("bf16", "fp16"):
             raise PlanError(f"precision {self.precision!r} is not planned; use bf16 or fp16")
+        if self.training not in ("full", "lora"):
+            raise PlanError(f"training {self.training!r} is not planned; use full or lora")
+        if self.lora_rank < 1:
+            raise PlanError(f"the rank of LoRA must be positive, got {self.lora_rank}")
 
 
 @dataclass(frozen=True, slots=True)

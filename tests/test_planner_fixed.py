@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from supernode_slurm.errors import PlanError
+from supernode_slurm.frameworks import capabilities
+from supernode_slurm.plan import Plan
+from supernode_slurm.planner import Fixed, plan_mixed, plan_uniform
+from tests.test_planner import offer, uniform, workload
+
+
+def with_fixed(fixed: Fixed, batch: int = 256, framework: str = "megatron") -> tuple[Plan, ...]:
+    asked = replace(workload(batch=batch), fixed=fixed)
+    return uniform(asked, offer("h100", 2), framework)
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        Fixed(tp=4),
+        Fixed(pp=2, micro_batch=2),
+        Fixed(dp=2, recompute="full"),
+        Fixed(tp=2, pp=2, dp=4, micro_batch=1, recompute="selective", zero=0),
+    ],
+)
+def test_fixed_sizes_are_kept_and_the_rest_is_searched(fixed: Fixed) -> None:
+    found = with_fixed(fixed)
+    for plan in found:
+        mesh = plan.pipelines[0].meshes[0]
+        for name in ("tp", "pp", "dp", "micro_batch", "recompute", "zero"):
+            assert getattr(fixed, name) in (None, getattr(mesh, name))
+    assert found
+
+
+def test_what_is_left_open_is_as_fast_as_it_can_be() -> None:
+    free = with_fixed(Fixed())
+    for tp in (1, 2, 4, 8):
+        of_size = [plan for plan in free if plan.pipelines[0].meshes[0].tp == tp]
+        assert with_fixed(Fixed(tp=tp)) == tuple(of_size)
+
+
+def test_a_single_replica_keeps_the_zero_stage_that_is_fixed() -> None:
+    plans = with_fixed(Fixed(dp=1, zero=1))
+    assert {plan.pipelines[0].meshes[0].zero for plan in plans} == {1}
+
+
+@pytest.mark.parametrize(
+    ("fixed", "reason"),
+    [
+        (Fixed(tp=3), "tp 3 fixed: megatron can have tp 1, 2, 4, 8 here; left open, the fastest"),
+        (Fixed(tp=8, pp=3), "tp 8, pp 3 fixed: megatron can have pp 1, 2, 4, 8, 16 here"),
+        (Fixed(tp=8, pp=4), "tp 8, pp 4 fixed: tp x pp x dp must be its 16 devices"),
+        (Fixed(zero=3), "zero 3 fixed: megatron can have zero 0, 1 here"),
+        (Fixed(recompute="some"), "can have recompute none, selective, full here"),
+        (Fixed(micro_batch=7), "256 is no multiple of dp x micro-batch"),
+        (
+            Fixed(micro_batch=256, recompute="none"),
+            r"recompute none fixed: they need \d+\.\d GiB per device, a training process gets 75",
+        ),
+    ],
+)
+def test_impossible_sizes_are_named_with_what_would_run(fixed: Fixed, reason: str) -> None:
+    with pytest.raises(PlanError, match=reason) as caught:
+        with_fixed(fixed)
+    assert "left open, the fastest is tp" in str(caught.value)
+
+
+def test_sizes_are_not_blamed_where_nothing_fits_anyway() -> None:
+    asked = replace(workload("llama-3-70b", 512), fixed=Fixed(tp=8))
+    with pytest.raises(PlanError, match="70B does not fit on 8 x h100") as caught:
+        uniform(asked, offer("h100", 1))
+    assert "fixed" not in str(caught.value)
+
+
+def test_fixed_sizes_are_refused_across_kinds_of_devices() -> None:
+    asked = replace(workload(), framework="flagscale", fixed=Fixed(tp=4, micro_batch=1))
+    with pytest.raises(PlanError, match="tp 4, micro-batch 1: fixed sizes are planned on one kind"):
+        plan_mixed(asked, [offer("a100", 1), offer("h100", 1)], capabilities("flagscale"))
+    alone = plan_mixed(asked, [offer("h100", 1)], capabilities("flagscale"))
+    assert alone == plan_uniform(asked, offer("h100", 1), capabilities("flagscale"))
