@@ -8,6 +8,8 @@ SupernodeError              1   something failed
 +-- SlurmError              1   Slurm, or a program of it, failed
     +-- SlurmNotFound           the program is not installed
     +-- SlurmTimeout            it did not answer in time
+    +-- SlurmDown               no controller was reached: nothing was done
+    +-- SlurmUncertain          the answer was lost: the job may be running
     +-- SlurmRejected           it answered no (keeps argv, stderr)
 """
 
@@ -111,6 +113,14 @@ class SlurmNotFound(SlurmError):
 
 class SlurmTimeout(SlurmError):
     """A program of Slurm did not answer in time."""
+
+
+class SlurmDown(SlurmError):
+    """No controller could be reached, so that nothing was done; it may come back."""
+
+
+class SlurmUncertain(SlurmError):
+    """The answer to a submission was lost: the job may be running, and says how to look."""
 
 
 class SlurmRejected(SlurmError):

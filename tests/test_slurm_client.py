@@ -10,7 +10,11 @@ import pytest
 
 from supernode_slurm.errors import SlurmError, SlurmNotFound, SlurmRejected
 from supernode_slurm.slurm import CliClient, Gres, JobId, SlurmClient
-from supernode_slurm.slurm.client import query_environment, submission_environment
+from supernode_slurm.slurm.environment import (
+    query_environment,
+    scrubbed,
+    submission_environment,
+)
 from supernode_slurm.slurm.options import directives, environment, values
 from supernode_slurm.slurm.run import check
 from supernode_slurm.twin import Twin, TwinSpec
@@ -73,6 +77,7 @@ def test_a_submission_loses_the_enclosing_job_and_keeps_the_users_defaults() -> 
         "SBATCH_QOS": "d",
         "HOME": "/",
     }
+    kept |= {"SLURM_SACK_SOCKET": "e", "SLURM_CONF_SERVER": "f", "SLURM_TIME_FORMAT": "g"}
     lost = {
         "SLURM_JOB_ID": "1",
         "SLURMD_NODENAME": "2",
@@ -81,6 +86,14 @@ def test_a_submission_loses_the_enclosing_job_and_keeps_the_users_defaults() -> 
         "PMI_RANK": "5",
     }
     assert submission_environment({**kept, **lost}) == kept
+    assert scrubbed({**kept, **lost}) == sorted(lost)
+
+
+def test_a_site_may_keep_more_of_the_enclosing_job() -> None:
+    env = {"SLURM_HINT": "nomultithread", "SLURM_JOB_ID": "1"}
+    assert submission_environment(env, ["SLURM_HINT"]) == {"SLURM_HINT": "nomultithread"}
+    assert scrubbed(env, ["SLURM_HINT"]) == ["SLURM_JOB_ID"]
+    assert CliClient(env, keep=["SLURM_HINT"]).scrubbed == ["SLURM_JOB_ID"]
 
 
 def test_a_query_loses_what_changes_its_output() -> None:
@@ -94,7 +107,8 @@ def test_a_query_loses_what_changes_its_output() -> None:
         "LC_TIME": "zh_CN",
         "LANG": "zh_CN.UTF-8",
     }
-    assert query_environment({**kept, **lost}) == {**kept, "LC_ALL": "C"}
+    ours = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+    assert query_environment({**kept, **lost}) == {**kept, **ours}
 
 
 @pytest.fixture(scope="module")

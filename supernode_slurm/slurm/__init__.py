@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from .client import CliClient, SlurmClient
-from .model import Gres, JobId, LiveJob, LiveNode, LivePartition
+from .access import (
+    Charge,
+    User,
+    current_user,
+    reservation_objection,
+    size_objection,
+    usable_partitions,
+)
+from .client import CliClient
+from .model import (
+    Allocated,
+    Association,
+    Associations,
+    Block,
+    Gres,
+    JobId,
+    LiveJob,
+    LiveNode,
+    LivePartition,
+    LiveTopology,
+    Reservation,
+    Switch,
+)
+from .polling import Patience, await_jobs
+from .protocol import SlurmClient
 
 __all__ = [
+    "Allocated",
+    "Association",
+    "Associations",
+    "Block",
+    "Charge",
     "CliClient",
     "Gres",
     "JobId",
     "LiveJob",
     "LiveNode",
     "LivePartition",
+    "LiveTopology",
+    "Patience",
+    "Reservation",
     "SlurmClient",
+    "Switch",
+    "User",
+    "await_jobs",
+    "current_user",
+    "reservation_objection",
+    "size_objection",
+    "usable_partitions",
 ]

@@ -1,135 +1,256 @@
-"""Ask a controller, and tell it: the protocol, and its implementation by Slurm's own programs."""
+"""Ask a controller, and tell it, by Slurm's own programs."""
 
 from __future__ import annotations
 
-import re
+import secrets
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from ..errors import SlurmError
-from . import parse
-from .model import JobId, LiveJob, LiveNode, LivePartition
+from ..errors import SlurmError, SlurmRejected
+from . import jsonparse, lookup, parse, polling, submitting
+from .environment import query_environment, scrubbed, submission_environment
+from .formats import node_json
+from .model import (
+    Associations,
+    JobId,
+    LiveJob,
+    LiveNode,
+    LivePartition,
+    LiveTopology,
+    Reservation,
+)
 from .run import Result, check
+from .sbatch import Sbatch, at
 
 QUERY_TIMEOUT_S = 60.0
 RELEASE_TIMEOUT_S = 10.0
 """Without a slurm.conf, scontrol waits for one for a minute before it tells its release."""
-SUBMIT_TIMEOUT_S = 120.0
-
-_OF_A_JOB = re.compile(r"(?:SLURM|SLURMD|SRUN|PMI)_|PMI")
-_KEPT = frozenset(
-    {"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_EXIT_ERROR", "SLURM_TIME_FORMAT"}
-)
-_CHANGES_OUTPUT = re.compile(
-    r"(?:SQUEUE|SINFO)_|(?:SACCT_FORMAT|SLURM_TIME_FORMAT|SLURM_CLUSTERS|SLURM_BITSTR_LEN|SLURM_TOPO_LEN)\Z|LC_|LANG"
-)
-
-
-class SlurmClient(Protocol):
-    """What the project needs of a running Slurm."""
-
-    def release(self) -> str:
-        """Return the release of the client programs, like ``24.11``."""
-
-    def submit(self, sbatch_arguments: Sequence[str], script: str | None = None) -> JobId:
-        """Submit a batch job; the script's text goes to standard input if it is given."""
-
-    def nodes(self) -> tuple[LiveNode, ...]:
-        """Return all nodes, cloud nodes included."""
-
-    def partitions(self) -> tuple[LivePartition, ...]:
-        """Return all partitions."""
-
-    def job(self, job: JobId) -> LiveJob:
-        """Return a job that the controller still remembers."""
-
-    def cancel(self, job: JobId) -> None:
-        """Cancel a job that waits or runs."""
 
 
 class CliClient:
-    """A client that runs ``sbatch``, ``scontrol`` and ``scancel``."""
+    """A client that runs ``sbatch``, ``scontrol``, ``squeue`` and ``scancel``.
 
-    def __init__(self, env: Mapping[str, str], notify: Callable[[str], None] | None = None) -> None:
-        """Take the whole environment of the programs, and who hears sbatch's messages."""
-        self._submit_env = submission_environment(env)
+    SN_SBATCH names another sbatch: a site's wrapper that is not first on PATH, or the real
+    one behind a wrapper that does not know ``--parsable``.
+    """
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        notify: Callable[[str], None] | None = None,
+        *,
+        cluster: str = "",
+        keep: Iterable[str] = (),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take the whole environment of the programs, and who hears sbatch's messages.
+
+        ``cluster`` asks another one than the default; ``keep`` names variables of an
+        enclosing job that this site's submissions want.
+        """
+        kept = tuple(keep)
+        self.scrubbed = scrubbed(env, kept)
+        """Names of the variables that a submission does not get."""
         self._query_env = query_environment(env)
-        self._notify = notify or _tell_stderr
+        self._cluster = cluster
+        self._sleep = sleep
+        self._sbatch = Sbatch(
+            program=env.get("SN_SBATCH") or "sbatch",
+            env=submission_environment(env, kept),
+            cluster=cluster,
+            notify=notify or _tell_stderr,
+        )
+        self._config: Mapping[str, str] | None = None
+        self._release = ""
 
     def release(self) -> str:
         """Return the release of the client programs, like ``24.11``."""
-        argv = ["scontrol", "--version"]
-        answer = check(argv, timeout_s=RELEASE_TIMEOUT_S, env=self._query_env)
-        return parse.release(answer.stdout)
+        if not self._release:
+            argv = ["scontrol", "--version"]
+            answer = check(argv, timeout_s=RELEASE_TIMEOUT_S, env=self._query_env)
+            self._release = parse.release(answer.stdout)
+        return self._release
 
-    def submit(self, sbatch_arguments: Sequence[str], script: str | None = None) -> JobId:
+    def submit(
+        self, arguments: Sequence[str], script: str | None = None, *, tag: str = ""
+    ) -> JobId:
         """Submit a batch job and return its id.
 
-        What sbatch says on stderr although it took the job goes to ``notify``.
-        Raises ``SlurmRejected``, or ``SlurmError`` where the output holds no job id.
+        What sbatch says on stderr although it took the job goes to ``notify``. A lost
+        answer is looked up by the tag, and the submission repeated once where no job came
+        of it. Raises ``SlurmRejected``, ``SlurmDown``, ``SlurmUncertain``.
         """
-        result = check(
-            ["sbatch", "--parsable", *sbatch_arguments],
-            timeout_s=SUBMIT_TIMEOUT_S,
-            env=self._submit_env,
-            stdin_text=script,
-        )
-        for line in result.stderr.splitlines():
-            self._notify(line)
-        found = parse.submitted(result.stdout)
-        if found is None:
-            raise SlurmError(
-                f"sbatch reported success but no job id: {result.stdout.strip()[-400:]!r}; the job"
-                " may be running: look with squeue before you submit it again"
-            )
-        return found
+        return self._sender(
+            lambda: self._sbatch.send(arguments, script), arguments, script, tag
+        ).run()
+
+    def submit_and_wait(
+        self,
+        arguments: Sequence[str],
+        script: str | None = None,
+        *,
+        tag: str = "",
+        submitted: Callable[[JobId], None],
+    ) -> int:
+        """Submit like ``submit`` and wait for the end; return the exit code of ``sbatch --wait``.
+
+        The job's own code, 1 for a signal, the highest of an array. An interrupt ends the
+        wait and not the job, and its id is told.
+        """
+        waited: list[Result] = []
+
+        def send() -> JobId:
+            job, result = self._sbatch.send_and_wait(arguments, script, submitted)
+            waited.append(result)
+            return job
+
+        job = self._sender(send, arguments, script, tag).run()
+        if waited:
+            return waited[-1].returncode
+        submitted(job)
+        return self._await_end(job)
+
+    def test_only(self, arguments: Sequence[str], script: str | None = None) -> str:
+        """Return Slurm's estimate for a job that is not submitted; ``SlurmRejected`` for a no."""
+        return self._sbatch.test_only(arguments, script)
 
     def nodes(self) -> tuple[LiveNode, ...]:
         """Return all nodes, cloud nodes included."""
-        return parse.nodes(self._query(["scontrol", "-a", "-d", "-o", "show", "node"]).stdout)
+        version = node_json(self.release())
+        if version:
+            return jsonparse.nodes(self._show("-a", "show", "nodes", f"--json={version}"))
+        return parse.nodes(self._show("-a", "-d", "-o", "show", "node"))
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """Return all partitions, hidden ones included."""
-        return parse.partitions(self._query(["scontrol", "-a", "-o", "show", "partition"]).stdout)
+        return parse.partitions(self._show("-a", "-o", "show", "partition"))
 
     def show(self, *words: str) -> str:
         """Return what ``scontrol show`` prints, a record on each line, whole."""
-        return self._query(["scontrol", "-a", "-o", "show", *words]).stdout
+        return self._show("-a", "-o", "show", *words)
 
     def job(self, job: JobId) -> LiveJob:
         """Return a job; ``SlurmRejected`` when the controller does not know it (any more)."""
-        argv = ["scontrol", "-o", "show", "job", job.local]
-        return parse.job(self._query(_on(job, argv)).stdout, job)
+        cluster = job.cluster or self._cluster
+        return parse.job(self._show("-d", "-o", "show", "job", job.local, cluster=cluster), job)
+
+    def jobs(self, ids: Collection[JobId] = ()) -> tuple[LiveJob, ...]:
+        """Return jobs that the controller remembers, one query for all of a cluster."""
+        clusters = sorted({job.cluster or self._cluster for job in ids}) or [self._cluster]
+        found: list[LiveJob] = []
+        for cluster in clusters:
+            asked = {str(j.number) for j in ids if (j.cluster or self._cluster) == cluster}
+            chosen = [f"--jobs={','.join(sorted(asked))}"] if asked else []
+            found += self._squeue(cluster, ["--states=all", *chosen])
+        return tuple(found)
 
     def cancel(self, job: JobId) -> None:
         """Cancel a job; one that has ended already is no error."""
-        self._query(_on(job, ["scancel", job.local]))
+        self._query(at(job.cluster or self._cluster, ["scancel", job.local]))
+
+    def config(self) -> Mapping[str, str]:
+        """Return the parameters of ``scontrol show config`` that are set; asked once."""
+        if self._config is None:
+            self._config = parse.config(self._show("show", "config"))
+        return self._config
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Return all reservations, those to come included."""
+        return parse.reservations(self._show("-a", "-o", "show", "reservation"))
+
+    def topology(self, name: str = "") -> LiveTopology:
+        """Return the topology of a name, the default one without it.
+
+        A name needs 25.05 or later; before, there is one topology.
+        """
+        return parse.topology(self._show("-o", "show", "topology", *filter(None, [name])))
+
+    def associations(self, user: str) -> Associations | None:
+        """Return what accounting knows of a user, None where nothing can be known."""
+        try:
+            if not lookup.has_accounting(self.config()):
+                return None
+            texts = [
+                self._query(argv).stdout for argv in lookup.association_argvs(user, self.config())
+            ]
+        except SlurmError:
+            return None
+        return lookup.associations(*texts)
+
+    def look_up(self, tag: str, clusters: str = "") -> frozenset[JobId]:
+        """Return this user's jobs that carry the tag as comment, ended ones included.
+
+        Asks accounting as well where it keeps comments: a job may be forgotten already.
+        """
+        mark = _mark()
+        where = clusters or self._cluster
+        argv = ["squeue", "-h", "-a", "--me", "--states=all", "-O", _format(lookup.FIELDS, mark)]
+        found = lookup.tagged(self._query(at(where, argv)).stdout, mark, tag)
+        if not found and lookup.keeps_comments(self.config()):
+            text = self._query(at(where, lookup.sacct_argv())).stdout
+            found = lookup.recorded(text, tag)
+        return found
+
+    def _sender(
+        self,
+        send: Callable[[], JobId],
+        arguments: Sequence[str],
+        script: str | None,
+        tag: str,
+    ) -> submitting.Sender:
+        clusters = lookup.clusters_of(arguments, script, self._sbatch.env) or self._cluster
+        shown = at(clusters, ["squeue", "--me", "--states=all", "--Format=JobArrayID,Comment:80"])
+        return submitting.Sender(
+            send=send,
+            look_up=lambda wanted: self.look_up(wanted, clusters),
+            cancel=self.cancel,
+            tag=tag,
+            how_to_look=f"`{shlex.join(shown)}` for {tag}",
+            notify=self._sbatch.notify,
+            sleep=self._sleep,
+        )
+
+    def _await_end(self, job: JobId) -> int:
+        patience = polling.Patience(sleep=self._sleep)
+        found = polling.await_jobs(self, [job], polling.ended, patience)
+        return polling.exit_code(found[job])
+
+    def _squeue(self, cluster: str, options: Sequence[str]) -> tuple[LiveJob, ...]:
+        mark = _mark()
+        argv = ["squeue", "-h", "-a", *options, "-O", _format(parse.JOB_FIELDS, mark)]
+        try:
+            return parse.job_rows(self._query(at(cluster, argv)).stdout, mark)
+        except SlurmRejected as refused:
+            # Of several unknown jobs squeue says nothing, of a single one this.
+            if "Invalid job id" in refused.stderr:
+                return ()
+            raise
+
+    def _show(self, *words: str, cluster: str | None = None) -> str:
+        """Return a whole answer of scontrol, never half of one."""
+        argv = at(self._cluster if cluster is None else cluster, ["scontrol", *words])
+        text = self._query(argv).stdout
+        if not text.endswith("\n"):
+            said = f"ends with {text[-80:]!r}" if text else "is empty"
+            raise SlurmError(f"half an answer from `{shlex.join(argv)}`: it {said}; ask again")
+        return text
 
     def _query(self, argv: Sequence[str]) -> Result:
-        return check(argv, timeout_s=QUERY_TIMEOUT_S, env=self._query_env)
+        try:
+            return check(argv, timeout_s=QUERY_TIMEOUT_S, env=self._query_env)
+        except SlurmRejected as refused:
+            raise submitting.judge(refused) from refused
 
 
-def submission_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for sbatch: without the variables of an enclosing job.
-
-    SLURM_CPU_BIND, SLURM_MEM_PER_NODE and their like would change the new job;
-    SBATCH_* are the user's own defaults and stay.
-    """
-    return {
-        name: value for name, value in env.items() if name in _KEPT or not _OF_A_JOB.match(name)
-    }
+def _mark() -> str:
+    """Return what ends a field of squeue: nobody can have written it into a job's name."""
+    return f"<{secrets.token_hex(8)}>"
 
 
-def query_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a query: without what changes the shape of the output."""
-    kept = {name: value for name, value in env.items() if not _CHANGES_OUTPUT.match(name)}
-    return {**kept, "LC_ALL": "C"}
-
-
-def _on(job: JobId, argv: list[str]) -> list[str]:
-    """Return the command for the cluster that holds the job."""
-    return [argv[0], f"--clusters={job.cluster}", *argv[1:]] if job.cluster else argv
+def _format(fields: Iterable[str], mark: str) -> str:
+    return ",".join(f"{name}:0{mark}" for name in fields)
 
 
 def _tell_stderr(line: str) -> None:

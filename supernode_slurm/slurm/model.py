@@ -18,6 +18,10 @@ _UNUSABLE_WORDS = """
     UNKNOWN
 """
 _UNUSABLE = frozenset(_UNUSABLE_WORDS.split())
+_ENDED_WORDS = """
+    BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT
+"""
+_ENDED = frozenset(_ENDED_WORDS.split())
 _ASLEEP = frozenset({"POWERED_DOWN", "POWERING_UP"})
 
 
@@ -67,6 +71,8 @@ class Gres:
     type: str
     """Empty where Slurm was given none."""
     count: int
+    indexes: tuple[int, ...] = ()
+    """Of a job's share on a node, where Slurm tracks them."""
 
     def __str__(self) -> str:
         return ":".join(filter(None, (self.name, self.type, str(self.count))))
@@ -80,7 +86,7 @@ class LiveNode:
     states: frozenset[str]
     """Base state and flags in Slurm's words; unknown ones are kept."""
     reason: str
-    """Why it is down or drained; empty otherwise."""
+    """Why it is down or drained, in the admin's words; empty otherwise."""
     gres: tuple[Gres, ...]
     gres_used: tuple[Gres, ...]
     features: tuple[str, ...]
@@ -118,12 +124,28 @@ class LivePartition:
     """Folded."""
     hosts: tuple[str, ...]
     max_time: str
+    min_nodes: int
     max_nodes: str
     """A number, or UNLIMITED."""
     allow_accounts: tuple[str, ...]
     """Empty for all, like the next two."""
     allow_qos: tuple[str, ...]
     allow_groups: tuple[str, ...]
+    deny_accounts: tuple[str, ...]
+    deny_qos: tuple[str, ...]
+    needs_reservation: bool
+    is_root_only: bool
+    topology: str
+    """Name of its own topology; empty for the cluster's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """What a job holds on each of some nodes."""
+
+    hosts: tuple[str, ...]
+    gres: tuple[Gres, ...]
+    """On one node; empty where the job asked for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +169,78 @@ class LiveJob:
     """0 while it runs; 128 + signal for one that a signal ended."""
     components: tuple[LiveJob, ...] = ()
     """The components of a heterogeneous job, the records of an array; else empty."""
+    allocated: tuple[Allocated, ...] = ()
+    """Its share, node set by node set; only ``SlurmClient.job`` asks for it."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it, and all its components, ended for good; unknown states have not."""
+        parts = self.components or (self,)
+        return all(part.states & _ENDED and "COMPLETING" not in part.states for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes that are kept for some."""
+
+    name: str
+    is_active: bool
+    hosts: tuple[str, ...]
+    users: tuple[str, ...]
+    """Empty for no restriction of this kind; ``-name`` excludes, like the next two."""
+    accounts: tuple[str, ...]
+    groups: tuple[str, ...]
+    partition: str
+    """Empty for any."""
+    flags: frozenset[str]
+    start: int
+    """Seconds since the epoch, like the end."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch of a tree."""
+
+    name: str
+    level: int
+    """0 for a leaf."""
+    hosts: tuple[str, ...]
+    """All below it."""
+    switches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block; Slurm's aggregates of several are left out."""
+
+    name: str
+    hosts: tuple[str, ...]
+    size: int
+    """Nodes of a base block."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTopology:
+    """What Slurm knows of its network; both empty where it knows nothing, or has no words."""
+
+    switches: tuple[Switch, ...]
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """An account that a user may charge."""
+
+    account: str
+    partition: str
+    """Empty for all."""
+    qos: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Associations:
+    """What accounting knows of a user."""
+
+    default_account: str
+    allowed: tuple[Association, ...]

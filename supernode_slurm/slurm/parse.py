@@ -1,39 +1,46 @@
-"""Read what Slurm's programs print: text in, types out, nothing else.
-
-``scontrol -o`` exists on every release and prints a record per line as ``Key=value``
-pairs; values may hold spaces, so a value ends where the next key begins.
-"""
+"""Read what Slurm's programs print: text in, types out, nothing else."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from .. import hostlist
 from ..errors import SlurmError
-from .model import Gres, JobId, LiveJob, LiveNode, LivePartition
+from .model import (
+    Allocated,
+    Block,
+    JobId,
+    LiveJob,
+    LiveNode,
+    LivePartition,
+    LiveTopology,
+    Reservation,
+    Switch,
+)
+from .records import NOTHING, Record, fields, job_records, records
+from .words import exit_code, gres, held_gres, number, states
+
+__all__ = ["fields", "gres", "states"]
 
 _RELEASE = re.compile(r"slurm(?:-wlm)? ([0-9]{2}\.[0-9]{2})(?:\.|\b)")
-_SUBMITTED = re.compile(r"[0-9]+(?:;\S+)?")
-_Record = dict[str, str]
-_KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z_]+)*)=")
-_JOB_NAME = re.compile(
-    r" JobName=(?P<JobName>.*?)(?= (?:HetJobIdSet=\S+ )?UserId=\S* GroupId=\S* MCS_label=)"
+_SUBMITTED = re.compile(
+    r"([0-9]+(?:;\S+)?)|Submitted batch job ([0-9]+)(?: on cluster (\S+))?", re.ASCII
 )
-_REASON = re.compile(r" Reason=(?P<Reason>.*? \[[^\s@\]]+@[0-9T:-]+\])(?=\s|\Z)")
-_NOTHING = frozenset({"", "(null)", "N/A", "None", "none", "Unknown"})
-_SCALE = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-_GRES_WORD = re.compile(r"[A-Za-z0-9_.-]+\Z")
-_COUNT = re.compile(r"([0-9]+)([KMG]?)\Z")
-_MOST_DIGITS = 15
-_FLAG_MARKS = re.compile(r"[*~#!%$@^+-]+\Z")
-_MARK_STATES = {
-    "*": "NOT_RESPONDING",
-    "~": "POWERED_DOWN",
-    "#": "POWERING_UP",
-    "%": "POWERING_DOWN",
-}
+_HOLDS = re.compile(r"(?<=\s)Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
+_AFTER_HOLDS = " MinCPUsNode="
+JOB_FIELDS = (
+    "JobArrayID",
+    "State",
+    "exit_code",
+    "Reason",
+    "Partition",
+    "NodeList",
+    "tres-per-node",
+    "Feature",
+    "Name",
+)
+"""Of ``squeue -O``, as ``job_rows`` reads them."""
 
 
 def release(text: str) -> str:
@@ -45,163 +52,194 @@ def release(text: str) -> str:
 
 
 def submitted(stdout: str) -> JobId | None:
-    """Return the job of ``sbatch --parsable``: the last line that is an id, banners aside."""
-    lines = [line.strip() for line in stdout.splitlines()]
-    found = [line for line in lines if _SUBMITTED.fullmatch(line)]
-    return JobId.parse(found[-1]) if found else None
+    """Return the job that sbatch names: the last line that does nothing else, banners aside.
+
+    A site's wrapper may drop ``--parsable`` and print sbatch's sentence.
+    """
+    for line in reversed(stdout.splitlines()):
+        found = _SUBMITTED.fullmatch(line.strip())
+        if found:
+            return (
+                JobId.parse(found[1]) if found[1] else JobId(int(found[2]), cluster=found[3] or "")
+            )
+    return None
 
 
 def nodes(text: str) -> tuple[LiveNode, ...]:
     """Return the nodes of ``scontrol -a -d -o show node``."""
-    return tuple(_node(record) for record in _records(text, "NodeName", _REASON))
+    return tuple(_node(record) for record in records(text, "NodeName"))
 
 
 def partitions(text: str) -> tuple[LivePartition, ...]:
     """Return the partitions of ``scontrol -a -o show partition``."""
-    return tuple(_partition(record) for record in _records(text, "PartitionName"))
+    return tuple(_partition(record) for record in records(text, "PartitionName"))
 
 
 def job(text: str, asked: JobId) -> LiveJob:
-    """Return the job of ``scontrol -o show job``; ``SlurmError`` if it holds none.
+    """Return the job of ``scontrol -d -o show job``; ``SlurmError`` if it holds none.
 
     Several records are the components of a heterogeneous job, in order, or those
     of an array: the first one answers then, and carries them all.
     """
-    records = [_job(record, asked.cluster) for record in _records(text, "JobId", _JOB_NAME)]
-    if not records:
+    found = [_job(record, whole, asked.cluster) for record, whole in job_records(text)]
+    if not found:
         raise SlurmError(f"no job {asked} in the answer of scontrol: {text.strip()[:200]!r}")
-    if len(records) == 1:
-        return records[0]
-    ordered = sorted(records, key=lambda item: item.id.offset or 0)
+    if len(found) == 1:
+        return found[0]
+    ordered = sorted(found, key=lambda item: item.id.offset or 0)
     return replace(ordered[0], components=tuple(ordered))
+
+
+def rows(text: str, mark: str, count: int) -> list[tuple[list[str], str]]:
+    """Return rows of ``squeue -O`` whose fields all end with the mark, each with its cluster.
+
+    Raises ``SlurmError`` for rows of another number of fields. Who does not know the mark
+    can forge no row, whatever a name or a comment holds.
+    """
+    cluster = ""
+    found = []
+    *lines, rest = text.split(f"{mark}\n")
+    for line in lines:
+        cells = line.split(mark)
+        *heads, cells[0] = cells[0].split("\n")
+        cluster = _cluster(heads) or cluster
+        if len(cells) != count:
+            raise SlurmError(f"squeue printed {len(cells)} of {count} fields: {line[:200]!r}")
+        found.append((cells, cluster))
+    if rest.strip() and not _cluster(rest.split("\n")):
+        raise SlurmError(f"the answer of squeue was cut short: it ends with {rest[-80:]!r}")
+    return found
+
+
+def _cluster(lines: list[str]) -> str:
+    """Return the cluster of squeue's heading ``CLUSTER: name``, empty without one."""
+    names = (line.removeprefix("CLUSTER: ") for line in lines if line.startswith("CLUSTER: "))
+    return next(names, "")
+
+
+def job_rows(text: str, mark: str) -> tuple[LiveJob, ...]:
+    """Return the jobs of ``squeue -O`` with ``JOB_FIELDS``: components and tasks one by one."""
+    return tuple(_job_row(cells, cluster) for cells, cluster in rows(text, mark, len(JOB_FIELDS)))
+
+
+def reservations(text: str) -> tuple[Reservation, ...]:
+    """Return the reservations of ``scontrol -a -o show reservation``, times in seconds."""
+    return tuple(
+        Reservation(
+            name=record["ReservationName"],
+            is_active=record.get("State") == "ACTIVE",
+            hosts=_hosts(record.get("Nodes")),
+            users=_list(record.get("Users")),
+            accounts=_list(record.get("Accounts")),
+            groups=_list(record.get("Groups")),
+            partition=_text(record.get("PartitionName")),
+            flags=frozenset(_list(record.get("Flags"))),
+            start=number(record.get("StartTime")),
+            end=number(record.get("EndTime")),
+        )
+        for record in records(text, "ReservationName")
+    )
+
+
+def topology(text: str) -> LiveTopology:
+    """Return what ``scontrol -o show topology`` prints of trees and blocks."""
+    switches = tuple(
+        Switch(
+            name=record["SwitchName"],
+            level=number(record.get("Level")),
+            hosts=_hosts(record.get("Nodes")),
+            switches=_hosts(record.get("Switches")),
+        )
+        for record in records(text, "SwitchName")
+    )
+    blocks = tuple(
+        Block(record["BlockName"], _hosts(record.get("Nodes")), number(record.get("BlockSize")))
+        for record in records(text, "BlockName")
+    )
+    return LiveTopology(switches, blocks)
 
 
 def config(text: str) -> dict[str, str]:
     """Return the parameters of ``scontrol show config``, without those that are not set."""
     pairs = (line.partition("=") for line in text.splitlines())
     found = {key.strip(): value.strip() for key, equals, value in pairs if equals}
-    return {key: value for key, value in found.items() if value not in _NOTHING}
+    return {key: value for key, value in found.items() if value not in NOTHING}
 
 
-def fields(text: str, first: str) -> tuple[dict[str, str], ...]:
-    """Return all fields of the records of ``scontrol -o show``, of which ``first`` is the name.
-
-    Fields that are not set are left out.
-    """
-    records = _records(text, first, _REASON if first == "NodeName" else None)
-    return tuple(
-        {key: value for key, value in record.items() if value not in _NOTHING} for record in records
-    )
-
-
-def gres(text: str) -> tuple[Gres, ...]:
-    """Return the GRES of ``gpu:h100:8(S:0-1),npu:2`` or ``gres/gpu:h100=8``.
-
-    A count that is left out is 1, as in Slurm; ``(null)`` is empty.
-    """
-    if text in _NOTHING:
-        return ()
-    plain = re.sub(r"\([^)]*\)|:no_consume(?=[:,]|\Z)", "", text)
-    return tuple(_gres_item(item) for item in plain.split(","))
-
-
-def states(text: str) -> frozenset[str]:
-    """Return the states of ``IDLE+CLOUD+POWERED_DOWN`` or ``DOWN*``."""
-    found: set[str] = set()
-    for part in re.split("[+,]", text):
-        marks = _FLAG_MARKS.search(part)
-        found.add(_FLAG_MARKS.sub("", part))
-        found.update(
-            _MARK_STATES[mark] for mark in (marks[0] if marks else "") if mark in _MARK_STATES
-        )
-    return frozenset(found - {""})
-
-
-def _gres_item(text: str) -> Gres:
-    words = re.split("[:=]", re.sub(r"\Agres[:/]", "", text.strip()))
-    counted = _COUNT.match(words[-1]) if len(words) > 1 else None
-    name, *types = words[:-1] if counted else words
-    readable = len(types) < 2 and all(map(_GRES_WORD.match, [name, *types]))
-    if not readable or (counted and len(counted[1]) > _MOST_DIGITS):
-        raise SlurmError(f"cannot read GRES {text[:80]!r}")
-    count = int(counted[1]) * _SCALE[counted[2]] if counted else 1
-    return Gres(name, "".join(types), count)
-
-
-def _records(text: str, first: str, free: re.Pattern[str] | None = None) -> Iterator[_Record]:
-    for line in text.splitlines():
-        if line.startswith(f"{first}="):
-            yield _fields(line, free)
-
-
-def _fields(line: str, free: re.Pattern[str] | None) -> _Record:
-    """Return the pairs of a line; the first of equal keys counts.
-
-    A user may write ``x JobState=FAILED`` into a job's name or comment, an admin into
-    a node's reason: ``free`` cuts such a value out by what surrounds it, and comments
-    come after all that is read here.
-    """
-    fields: _Record = {}
-    found = free.search(line) if free else None
-    if found:
-        fields.update(found.groupdict())
-        line = line[: found.start()] + line[found.end() :]
-    keys = list(_KEY.finditer(line))
-    for key, following in zip(keys, [*keys[1:], None], strict=True):
-        end = following.start() if following else len(line)
-        fields.setdefault(key[1], line[key.end() : end].strip())
-    return fields
-
-
-def _node(record: _Record) -> LiveNode:
+def _node(record: Record) -> LiveNode:
     return LiveNode(
         name=record["NodeName"],
-        states=states(record.get("State", "")),
+        states=states(_needed(record, "State", "node")),
         reason=_text(record.get("Reason")),
         gres=gres(record.get("Gres", "")),
         gres_used=gres(record.get("GresUsed", "")),
         features=_list(record.get("ActiveFeatures")),
         partitions=_list(record.get("Partitions")),
-        cpus=_number(record.get("CPUTot")),
-        cpus_allocated=_number(record.get("CPUAlloc")),
-        memory_mib=_number(record.get("RealMemory")),
+        cpus=number(record.get("CPUTot")),
+        cpus_allocated=number(record.get("CPUAlloc")),
+        memory_mib=number(record.get("RealMemory")),
         address=_text(record.get("NodeAddr")),
     )
 
 
-def _partition(record: _Record) -> LivePartition:
-    nodes_text = _text(record.get("Nodes"))
+def _partition(record: Record) -> LivePartition:
     return LivePartition(
         name=record["PartitionName"],
-        state=record.get("State", ""),
+        state=_needed(record, "State", "partition"),
         is_default=record.get("Default") == "YES",
-        nodes=nodes_text,
-        hosts=tuple(hostlist.expand(nodes_text)) if nodes_text else (),
+        nodes=_text(record.get("Nodes")),
+        hosts=_hosts(record.get("Nodes")),
         max_time=record.get("MaxTime", "UNLIMITED"),
+        min_nodes=number(record.get("MinNodes")),
         max_nodes=record.get("MaxNodes", "UNLIMITED"),
         allow_accounts=_unless_all(record.get("AllowAccounts")),
         allow_qos=_unless_all(record.get("AllowQos")),
         allow_groups=_unless_all(record.get("AllowGroups")),
+        deny_accounts=_list(record.get("DenyAccounts")),
+        deny_qos=_list(record.get("DenyQos")),
+        needs_reservation=record.get("ReqResv") == "YES",
+        is_root_only=record.get("RootOnly") == "YES",
+        topology=_text(record.get("Topology")),
     )
 
 
-def _job(record: _Record, cluster: str) -> LiveJob:
-    nodes_text = _text(record.get("NodeList"))
+def _job(record: Record, whole: str, cluster: str) -> LiveJob:
     return LiveJob(
         id=_job_id(record, cluster),
         name=record.get("JobName", ""),
-        states=states(record.get("JobState", "")),
+        states=states(_needed(record, "JobState", "job")),
         reason=_text(record.get("Reason")),
         partition=_text(record.get("Partition")),
-        nodes=nodes_text,
-        hosts=tuple(hostlist.expand(nodes_text)) if nodes_text else (),
+        nodes=_text(record.get("NodeList")),
+        hosts=_hosts(record.get("NodeList")),
         features=_text(record.get("Features")),
         gres=gres(record.get("TresPerNode", "")),
-        exit_code=_exit_code(record.get("ExitCode", "0:0")),
+        exit_code=exit_code(record.get("ExitCode", "0:0")),
+        allocated=tuple(
+            Allocated(_hosts(found[1]), held_gres(found[2]))
+            for found in _HOLDS.finditer(whole.partition(_AFTER_HOLDS)[0])
+        ),
     )
 
 
-def _job_id(record: _Record, cluster: str) -> JobId:
+def _job_row(cells: list[str], cluster: str) -> LiveJob:
+    text, state, code, reason, partition, node_list, per_node, features, name = cells
+    found = JobId.parse(text)
+    return LiveJob(
+        id=replace(found, cluster=cluster),
+        name=name,
+        states=states(state),
+        reason=_text(reason),
+        partition=partition,
+        nodes=_text(node_list),
+        hosts=_hosts(node_list),
+        features=_text(features),
+        gres=gres(per_node),
+        exit_code=exit_code(code),
+    )
+
+
+def _job_id(record: Record, cluster: str) -> JobId:
     if "HetJobId" in record:
         return JobId(int(record["HetJobId"]), int(record["HetJobOffset"]), cluster=cluster)
     if "ArrayJobId" in record:
@@ -211,13 +249,20 @@ def _job_id(record: _Record, cluster: str) -> JobId:
     return JobId(int(record["JobId"]), cluster=cluster)
 
 
-def _exit_code(text: str) -> int:
-    code, _, signal = text.partition(":")
-    return 128 + int(signal) if signal not in ("", "0") else _number(code)
+def _needed(record: Record, key: str, what: str) -> str:
+    """Return a field without which an answer means nothing."""
+    if not record.get(key):
+        name = next(iter(record.items()))
+        raise SlurmError(f"scontrol printed a {what} without {key}: {name[0]}={name[1]:.80}")
+    return record[key]
 
 
 def _text(value: str | None) -> str:
-    return "" if value is None or value in _NOTHING else value
+    return "" if value is None or value in NOTHING else value
+
+
+def _hosts(value: str | None) -> tuple[str, ...]:
+    return tuple(hostlist.expand(_text(value))) if _text(value) else ()
 
 
 def _list(value: str | None) -> tuple[str, ...]:
@@ -226,7 +271,3 @@ def _list(value: str | None) -> tuple[str, ...]:
 
 def _unless_all(value: str | None) -> tuple[str, ...]:
     return () if value == "ALL" else _list(value)
-
-
-def _number(value: str | None) -> int:
-    return int(value) if value and value.isdigit() else 0

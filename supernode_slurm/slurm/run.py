@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from ..errors import SlurmNotFound, SlurmRejected, SlurmTimeout
 
@@ -42,9 +43,11 @@ def run(
     ``SlurmNotFound`` when the program is missing, and ``SlurmTimeout`` once it and
     everything that it started in its session has been killed.
     """
-    with _spawn(argv, env, stdin_text is not None, cwd) as process:
+    given = None if stdin_text is None else stdin_text.encode(errors="surrogateescape")
+    stdin = subprocess.DEVNULL if given is None else subprocess.PIPE
+    with spawn(argv, env, stdin, cwd=cwd) as process:
         try:
-            stdout, stderr = process.communicate(stdin_text, timeout=timeout_s)
+            stdout, stderr = process.communicate(given, timeout=timeout_s)
         except subprocess.TimeoutExpired:
             said = _kill_group(process)
             shown = shlex.join(argv)
@@ -52,7 +55,7 @@ def run(
         except BaseException:
             _kill_group(process)
             raise
-    return Result(tuple(argv), process.returncode, stdout, stderr)
+    return Result(tuple(argv), process.returncode, readable(stdout), readable(stderr))
 
 
 def check(
@@ -70,21 +73,29 @@ def check(
     return result
 
 
-def _spawn(
-    argv: Sequence[str], env: Mapping[str, str] | None, feeds: bool, cwd: Path | None
-) -> subprocess.Popen[str]:
+def readable(data: bytes) -> str:
+    """Return what a program printed as text: bytes that are none are replaced."""
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None,
+    stdin: int | IO[bytes],
+    stderr: int | IO[bytes] = subprocess.PIPE,
+    cwd: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own; ``SlurmNotFound`` says what is missing."""
     if cwd is not None and not cwd.is_dir():
         raise NotADirectoryError(f"{cwd}: no such directory to run {argv[0]} in")
     try:
         return subprocess.Popen(
             list(argv),
-            stdin=subprocess.PIPE if feeds else subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             env=None if env is None else dict(env),
             cwd=cwd,
-            encoding="utf-8",
-            errors="replace",
             start_new_session=True,
         )
     except (FileNotFoundError, PermissionError) as error:
@@ -96,12 +107,12 @@ def _spawn(
         raise SlurmNotFound(f"{argv[0]}: cannot be run: {error.strerror}") from error
 
 
-def _kill_group(process: subprocess.Popen[str]) -> str:
+def _kill_group(process: subprocess.Popen[bytes]) -> str:
     """Kill the child's process group; return its last words on stderr, for a message."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     try:
-        stderr = process.communicate(timeout=_LAST_WORDS_S)[1]
+        stderr = readable(process.communicate(timeout=_LAST_WORDS_S)[1])
     except subprocess.TimeoutExpired:
         return ""
     return f"\n{stderr.strip()}" if stderr.strip() else ""

@@ -1,0 +1,94 @@
+"""The small languages inside Slurm's answers: GRES, states, exit codes."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import SlurmError
+from .model import Gres
+from .records import NOTHING
+
+_SCALE = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+_GRES_WORD = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_COUNT = re.compile(r"([0-9]+)([KMG]?)\Z")
+_MOST_DIGITS = 15
+_FLAG_MARKS = re.compile(r"[*~#!%$@^+-]+\Z")
+_MARK_STATES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "%": "POWERING_DOWN",
+}
+_INDEXED = re.compile(r"([^,()]+)(?:\(IDX:([^)]*)\))?")
+
+
+def gres(text: str) -> tuple[Gres, ...]:
+    """Return the GRES of ``gpu:h100:8(S:0-1),npu:2`` or ``gres/gpu:h100=8``.
+
+    A count that is left out is 1, as in Slurm; ``(null)`` is empty.
+    """
+    if text in NOTHING:
+        return ()
+    plain = re.sub(r"\([^)]*\)|:no_consume(?=[:,]|\Z)", "", text)
+    return tuple(_gres_item(item) for item in plain.split(","))
+
+
+def held_gres(text: str) -> tuple[Gres, ...]:
+    """Return the GRES of ``gpu:h100:2(IDX:0,3),npu:2`` with their indexes."""
+    if text in NOTHING:
+        return ()
+    found = []
+    for item, listed in _INDEXED.findall(text):
+        kind = _gres_item(item)
+        found.append(Gres(kind.name, kind.type, kind.count, _indexes(listed)))
+    return tuple(found)
+
+
+def states(text: str) -> frozenset[str]:
+    """Return the states of ``IDLE+CLOUD+POWERED_DOWN`` or ``DOWN*``."""
+    found: set[str] = set()
+    for part in re.split("[+,]", text):
+        marks = _FLAG_MARKS.search(part)
+        found.add(_FLAG_MARKS.sub("", part))
+        found.update(
+            _MARK_STATES[mark] for mark in (marks[0] if marks else "") if mark in _MARK_STATES
+        )
+    return frozenset(found - {""})
+
+
+def exit_code(text: str) -> int:
+    """Return the code of ``code:signal``, or of a wait status as 22.05's squeue prints it.
+
+    128 + signal for one that a signal ended.
+    """
+    code, colon, signal = text.partition(":")
+    status = number(code)
+    if not colon:
+        return 128 + (status & 127) if status & 127 else status >> 8
+    return 128 + number(signal) if number(signal) else status
+
+
+def number(value: str | None) -> int:
+    """Return a number, 0 for what is none."""
+    return int(value) if value and value.isdigit() else 0
+
+
+def _gres_item(text: str) -> Gres:
+    words = re.split("[:=]", re.sub(r"\Agres[:/]", "", text.strip()))
+    counted = _COUNT.match(words[-1]) if len(words) > 1 else None
+    name, *types = words[:-1] if counted else words
+    readable = len(types) < 2 and all(map(_GRES_WORD.match, [name, *types]))
+    if not readable or (counted and len(counted[1]) > _MOST_DIGITS):
+        raise SlurmError(f"cannot read GRES {text[:80]!r}")
+    count = int(counted[1]) * _SCALE[counted[2]] if counted else 1
+    return Gres(name, "".join(types), count)
+
+
+def _indexes(text: str) -> tuple[int, ...]:
+    """Return the numbers of ``0-3,6``; none for ``N/A``."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if low.isdigit() and (high or low).isdigit():
+            found += range(int(low), int(high or low) + 1)
+    return tuple(found)
