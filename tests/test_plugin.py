@@ -25,7 +25,8 @@ Try = Callable[..., Answer]
 def generated(name: str, release: str, policy: str | None = None) -> Generated:
     """Return the files of an example inventory that asks for the plugin."""
     text = (FOLDER / "inventories" / f"{name}.yaml").read_text(encoding="utf-8")
-    text = re.sub(r"^slurm: \{", "slurm: {job_submit: true, ", text, flags=re.MULTILINE)
+    if "job_submit:" not in text:
+        text = re.sub(r"^slurm: \{", "slurm: {job_submit: true, ", text, flags=re.MULTILINE)
     if policy is not None:
         text = re.sub(r"^policy: .*\n", "", text, flags=re.MULTILINE) + policy
     return generate(loads(text), find_release(release))
@@ -326,7 +327,6 @@ def test_nothing_is_refused_where_nodes_of_the_site_may_have_it(
 ) -> None:
     text = (FOLDER / "inventories" / "campus.yaml").read_text(encoding="utf-8")
     text = text.replace("pools: [hgx], max_time: 7-", "pools: [hgx], foreign: [cpu], max_time: 7-")
-    text = text.replace("slurm: {", "slurm: {job_submit: true, ")
     code = generate(loads(text), find_release("26.05")).files["job_submit.lua"]
     job = {**UNSET, "partition": "gpu", **nodes(20), "tres_per_node": "gres/gpu:h100:8"}
     assert lua.run(interpreter, code, [job], tmp_path) == [Answer(0, (), ())]

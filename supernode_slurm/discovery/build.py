@@ -29,6 +29,10 @@ DEFAULT_LATENCY_NS = 1000.0
 _YAML = (".yaml", ".yml", ".json")
 
 
+_COUNTS = ("whole_supernode_from",)
+"""Keys of the policy that hold numbers."""
+
+
 def build(room: Room, given: Mapping[str, str]) -> dict[str, Tree]:
     """Return the inventory that facts amount to.
 
@@ -62,6 +66,10 @@ def build(room: Room, given: Mapping[str, str]) -> dict[str, Tree]:
         "pools": [_pool(group, hosts, types) for group in named if group.kind == "pool"],
         "foreign": [_foreign(group) for group in named if group.kind == "foreign"],
         "partitions": partitions_of(room, hosts, groups),
+        "policy": {
+            key: Leaf(int(said.text) if key in _COUNTS else said.text, (said.where,))
+            for key, said in room.policy.items()
+        },
     }
     return document | {key: section for key, section in sections.items() if section}
 
@@ -102,6 +110,9 @@ def _slurm(room: Room) -> dict[str, Tree]:
     prolog = room.settings.get("taskprolog")
     if prolog and prolog.where.file in room.ours and fits(fields.FilePath, prolog.text):
         found["task_prolog"] = Leaf(prolog.text, (prolog.where,))
+    plugins = room.settings.get("jobsubmitplugins")
+    if plugins and plugins.where.file in room.ours:
+        found["job_submit"] = Leaf(True, (plugins.where,))
     return found
 
 

@@ -125,6 +125,8 @@ class Room:
     has_slurm_conf: bool = False
     settings: dict[str, Said] = field(default_factory=dict)
     """Parameters of slurm.conf and of a running Slurm, keys in small letters."""
+    policy: dict[str, Said] = field(default_factory=dict)
+    """What a comment of ours says of the site's policy."""
     nodes: list[NodeFacts] = field(default_factory=list)
     nodesets: dict[str, Keys] = field(default_factory=dict)
     partitions: list[PartitionFacts] = field(default_factory=list)

@@ -11,6 +11,7 @@ from ..slurmconf.facts import (
     read_domain_comment,
     read_foreign_comment,
     read_head_comment,
+    read_policy_comment,
     spoilt,
 )
 from ..slurmconf.grammar import Line, Said, read_lines
@@ -22,6 +23,7 @@ SETTINGS = frozenset(
         "accountingstoragetype",
         "clustername",
         "grestypes",
+        "jobsubmitplugins",
         "taskprolog",
         "topologyplugin",
     }
@@ -93,6 +95,9 @@ class _Reader:
             elif foreign := read_foreign_comment(comment):
                 name, hosts = foreign
                 self._room.foreign.append((Said(name, Where(line.where.file)), hosts))
+            elif line.where.file in self._ours and (policy := read_policy_comment(comment)):
+                place = Where(line.where.file)
+                self._room.policy.update({key: Said(policy[key], place) for key in policy})
             elif domain := read_domain_comment(comment):
                 self._domain = domain
             elif line.where.file in self._ours and (why := spoilt(comment)):

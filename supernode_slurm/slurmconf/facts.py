@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from .. import hostlist
 from ..catalogue import UnknownName, find_accelerator
-from ..inventory import Devices, Fabric, Foreign, Interconnect, Pool, Supernode, Switch
+from ..inventory import (
+    Devices,
+    Fabric,
+    Foreign,
+    Interconnect,
+    Policy,
+    Pool,
+    Supernode,
+    Switch,
+)
 
 MARK = "# Written by 'sn generate'"
 """How each file of ours begins; a file that does not is a person's and is never replaced."""
@@ -37,6 +46,9 @@ _SPARES = re.compile(r"([0-9]{1,9}) of [0-9]{1,9} nodes spare\Z")
 _NO_CARDS = "no cards"
 _CARDS = re.compile(r"[0-9]+ ([A-Za-z0-9._-]+)(?: as ([A-Za-z0-9._-]+))? per node\Z")
 _FOREIGN = re.compile(r"# foreign (\S+): (\S+)\Z")
+_POLICY = re.compile(
+    r"# policy:(?: whole_supernode_from ([0-9]{1,9}))?(?: small_jobs_to ([A-Za-z0-9_.-]+))?\Z"
+)
 _LIKE_OURS = re.compile(r"# (?:supernode|pool|foreign|fabric|switch) \S+: ")
 
 
@@ -161,6 +173,25 @@ def read_switch_comment(line: str) -> tuple[str, str] | None:
     """Return the name and what hangs below if a line is such a comment."""
     found = _SWITCH.match(line)
     return (found[1], found[2]) if found and _hosts(found[2]) else None
+
+
+def policy_comment(policy: Policy) -> str:
+    """Return the comment over the line that loads job_submit.lua, which holds the policy."""
+    said = {
+        "whole_supernode_from": policy.whole_supernode_from,
+        "small_jobs_to": policy.small_jobs_to,
+    }
+    pairs = "".join(f" {key} {value}" for key, value in said.items() if value is not None)
+    return f"# policy:{pairs}"
+
+
+def read_policy_comment(line: str) -> dict[str, str] | None:
+    """Return the policy's keys and values if a line is such a comment."""
+    found = _POLICY.match(line)
+    if found is None:
+        return None
+    pairs = zip(("whole_supernode_from", "small_jobs_to"), found.groups(), strict=True)
+    return {key: value for key, value in pairs if value is not None}
 
 
 def spoilt(line: str) -> tuple[str, str] | None:

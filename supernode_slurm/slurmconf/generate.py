@@ -10,7 +10,7 @@ from pathlib import Path
 from ..data import write_atomically
 from ..errors import ConfigError
 from ..inventory import Inventory
-from .facts import SHELL, as_lua, head_comment, is_ours
+from .facts import SHELL, as_lua, head_comment, is_ours, policy_comment
 from .gres import gres_conf
 from .nodes import accounting_line, gres_types, nodes_conf, partitions_conf
 from .plugin import PLUGIN, job_submit
@@ -80,7 +80,9 @@ def generate(inventory: Inventory, release: Release) -> Generated:
 def _programs(inventory: Inventory, prolog: str | None, plugin: str | None) -> list[str]:
     """Return the lines that have Slurm run what was written for it."""
     lines = [f"TaskProlog={inventory.slurm.task_prolog}"] if prolog else []
-    return [*lines, "JobSubmitPlugins=lua"] if plugin else lines
+    if plugin:
+        lines += [policy_comment(inventory.policy), "JobSubmitPlugins=lua"]
+    return lines
 
 
 def _root(inventory: Inventory, layout: Layout, release: Release, programs: list[str]) -> str:
