@@ -38,6 +38,7 @@ class FakeSlurm:
         self.tags: list[str] = []
         self.kept: tuple[Reservation, ...] = ()
         self.accounting: Associations | None = None
+        self.passed: dict[str, str] = {}
         self.exit_code = 0
         """Of every job that is waited for."""
 
@@ -51,6 +52,10 @@ class FakeSlurm:
     def close(self, partition: str, state: str = "DOWN") -> None:
         """Give a partition another state."""
         self._partitions[partition] = replace(self._partitions[partition], state=state)
+
+    def passing(self, variables: Mapping[str, str]) -> FakeSlurm:
+        self.passed.update(variables)
+        return self
 
     def release(self) -> str:
         return self._release
@@ -97,6 +102,9 @@ class FakeSlurm:
         if job.number not in self._jobs:
             raise SlurmRejected(["scontrol"], 1, "slurm_load_jobs error: Invalid job id specified")
         return self._jobs[job.number]
+
+    def batch_script(self, job: JobId) -> str:
+        return self.scripts[job.number - 1]
 
     def jobs(self, ids: Collection[JobId] = ()) -> tuple[LiveJob, ...]:
         numbers = {job.number for job in ids}

@@ -7,6 +7,8 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 
 from ..errors import SlurmError, SlurmRejected
 from . import jsonparse, lookup, parse, polling, submitting
@@ -64,6 +66,12 @@ class CliClient:
         )
         self._config: Mapping[str, str] | None = None
         self._release = ""
+
+    def passing(self, variables: Mapping[str, str]) -> CliClient:
+        """Return this client with more variables in the environment of its submissions."""
+        found = copy(self)
+        found._sbatch = replace(self._sbatch, env={**self._sbatch.env, **variables})
+        return found
 
     def release(self) -> str:
         """Return the release of the client programs, like ``24.11``."""
@@ -135,6 +143,16 @@ class CliClient:
         """Return a job; ``SlurmRejected`` when the controller does not know it (any more)."""
         cluster = job.cluster or self._cluster
         return parse.job(self._show("-d", "-o", "show", "job", job.local, cluster=cluster), job)
+
+    def batch_script(self, job: JobId) -> str:
+        """Return the text of a job's batch script, empty for a job without one."""
+        argv = at(
+            job.cluster or self._cluster, ["scontrol", "write", "batch_script", job.local, "-"]
+        )
+        try:
+            return self._query(argv).stdout
+        except SlurmRejected:
+            return ""
 
     def jobs(self, ids: Collection[JobId] = ()) -> tuple[LiveJob, ...]:
         """Return jobs that the controller remembers, one query for all of a cluster."""

@@ -23,6 +23,9 @@ class SlurmClient(Protocol):
     not answer, ``SlurmRejected`` for its no, ``SlurmError`` for an answer without sense.
     """
 
+    def passing(self, variables: Mapping[str, str]) -> SlurmClient:
+        """Return this client with more variables in the environment of its submissions."""
+
     def release(self) -> str:
         """Return the release of the client programs, like ``24.11``."""
 
@@ -56,6 +59,9 @@ class SlurmClient(Protocol):
 
     def job(self, job: JobId) -> LiveJob:
         """Return a job that the controller still remembers, with what it holds."""
+
+    def batch_script(self, job: JobId) -> str:
+        """Return the text of a job's batch script, empty for a job without one."""
 
     def jobs(self, ids: Collection[JobId] = ()) -> tuple[LiveJob, ...]:
         """Return jobs, components and tasks one by one: those asked for, or all.
