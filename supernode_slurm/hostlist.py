@@ -4,13 +4,15 @@ Reads what ``scontrol show hostnames`` reads (several brackets, mixed lists) and
 writes what every release since 22.05 accepts: only a trailing number is folded,
 because 22.05 refuses a bracket that does not end the name. Widths are kept:
 ``n01`` and ``n001`` are different hosts and never share a range.
+
+Travels into the job: Python 3.8, standard library only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Iterable, Iterator, List, Tuple
 
 RANGE_LIMIT = 65_536
 """Most hosts in one range (MAX_RANGE of Slurm's hostlist.c)."""
@@ -60,9 +62,9 @@ def fold(hosts: Iterable[str], sort: bool = True) -> str:
     return ",".join(parts)
 
 
-_Tail = tuple[str, str]
+_Tail = Tuple[str, str]
 """The name without its trailing digits, and the digits."""
-_Group = tuple[tuple[str, int], list[int]]
+_Group = Tuple[Tuple[str, int], List[int]]
 """A name and how many digits follow it, and the numbers that these are."""
 
 
@@ -154,7 +156,7 @@ def _expand_item(item: str, room: int) -> list[str]:
 def _combine(literals: list[str], choices: list[list[str]]) -> list[str]:
     """Return the names in Slurm's order: the last bracket runs first, then from the left."""
     names = [literals[0]]
-    for choice, literal in zip(choices[:-1], literals[1:], strict=False):
+    for choice, literal in zip(choices, literals[1:-1]):
         names = [f"{name}{number}{literal}" for number in choice for name in names]
     if choices:
         end = literals[-1]
