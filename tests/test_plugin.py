@@ -167,6 +167,11 @@ UNTOUCHED = {
     "no cards": {**TRAIN, **nodes(4)},
     "one node": {**TRAIN, **nodes(1), "tres_per_node": "gres/gpu:h100:8"},
     "by sn-submit": {**nodes(4), "tres_per_node": "gres/gpu:h100:8", "comment": "sn-submit 1f3a"},
+    "by sn-submit, with a comment of the user's": {
+        **nodes(4),
+        "tres_per_node": "gres/gpu:h100:8",
+        "script": "#!/bin/sh\nexport SN_PLAN='{}'\ntrue\n",
+    },
     "a supernode named": {
         **TRAIN,
         **nodes(4),

@@ -1,8 +1,8 @@
 """job_submit.lua: the third door, for plain sbatch, salloc and srun.
 
-slurmctld runs it for each new job. It never touches a job of ``sn-submit`` (marked in the
-comment, or with a constraint that names a supernode or pool), nor a job without cards of the
-inventory, and it changes nothing of a running job. What it does, and tells the user with
+slurmctld runs it for each new job. It never touches a job of ``sn-submit`` (known by its
+comment, or by the plan in its script), one whose constraint names a supernode or pool, nor one
+without cards of the inventory, and it changes nothing of a running job. What it does, and tells the user with
 ``sn: ...``:
 
 - **#SN lines.** A batch script with ``#SN --cards KIND:N`` and no nodes, tasks or GRES of its

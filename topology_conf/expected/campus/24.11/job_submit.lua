@@ -532,7 +532,8 @@ end
 
 -- Whether a job is placed already: by sn-submit, or by a user who named a supernode.
 local function is_placed(job)
-    if job.comment and job.comment:find("sn-submit", 1, true) then return true end
+    if (job.comment or ""):find("sn-submit", 1, true)
+        or (job.script or ""):find("\nexport SN_PLAN=", 1, true) then return true end
     for word in (job.features or ""):gmatch("[%w_.%-]+") do
         if site.domains[word] then return true end
     end
