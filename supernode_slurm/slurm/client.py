@@ -29,6 +29,8 @@ from .sbatch import Sbatch, at
 QUERY_TIMEOUT_S = 60.0
 RELEASE_TIMEOUT_S = 10.0
 """Without a slurm.conf, scontrol waits for one for a minute before it tells its release."""
+_NO_TOPOLOGY = "No topology information available"
+"""22.05 says so on stderr, others nothing; an unknown name is 26.05's error. All with code 0."""
 
 
 class CliClient:
@@ -181,9 +183,14 @@ class CliClient:
     def topology(self, name: str = "") -> LiveTopology:
         """Return the topology of a name, the default one without it.
 
-        A name needs 25.05 or later; before, there is one topology.
+        A name needs 25.05 or later; before, there is one topology. ``SlurmRejected`` for
+        an unknown one.
         """
-        return parse.topology(self._show("-o", "show", "topology", *filter(None, [name])))
+        argv = at(self._cluster, ["scontrol", "-o", "show", "topology", *filter(None, [name])])
+        result = self._query(argv)
+        if "error" in result.stderr and _NO_TOPOLOGY not in result.stderr:
+            raise SlurmRejected(argv, result.returncode, result.stderr)
+        return parse.topology(result.stdout)
 
     def associations(self, user: str) -> Associations | None:
         """Return what accounting knows of a user, None where nothing can be known."""

@@ -25,7 +25,7 @@ def _node(item: Any) -> LiveNode:
     return LiveNode(
         name=item["name"],
         states=frozenset(item["state"]),
-        reason=item["reason"],
+        reason=item["reason"].partition("\n")[0],  # scontrol's text knows the first line only
         gres=gres(item["gres"]),
         gres_used=gres(item["gres_used"]),
         features=tuple(item["active_features"]),

@@ -19,7 +19,7 @@ _MARK_STATES = {
     "#": "POWERING_UP",
     "%": "POWERING_DOWN",
 }
-_INDEXED = re.compile(r"([^,()]+)(?:\(IDX:([^)]*)\))?")
+_HELD = re.compile(r"([^,()]+)(?:\((IDX|CNT):([^)]*)\))?")
 
 
 def gres(text: str) -> tuple[Gres, ...]:
@@ -34,13 +34,14 @@ def gres(text: str) -> tuple[Gres, ...]:
 
 
 def held_gres(text: str) -> tuple[Gres, ...]:
-    """Return the GRES of ``gpu:h100:2(IDX:0,3),npu:2`` with their indexes."""
+    """Return the GRES of ``gpu:h100:2(IDX:0,3),npu:910c(CNT:2)``, with indexes if there are."""
     if text in NOTHING:
         return ()
     found = []
-    for item, listed in _INDEXED.findall(text):
-        kind = _gres_item(item)
-        found.append(Gres(kind.name, kind.type, kind.count, _indexes(listed)))
+    for item, kind, said in _HELD.findall(text):
+        held = _gres_item(item)
+        count = number(said) if kind == "CNT" else held.count
+        found.append(Gres(held.name, held.type, count, _indexes(said if kind == "IDX" else "")))
     return tuple(found)
 
 
