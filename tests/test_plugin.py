@@ -511,3 +511,19 @@ def test_it_opens_nothing_and_keeps_nothing() -> None:
 
 def test_unset_is_what_slurm_calls_so() -> None:
     assert (UNSET["min_nodes"], NO_VAL) == (2**32 - 2, 2**32 - 2)
+
+
+def test_a_plugin_of_the_site_can_call_it(interpreter: str, tmp_path: Path) -> None:
+    (tmp_path / "supernode_submit.lua").write_text(plugin("mixed", "24.11"), encoding="utf-8")
+    own = f"""
+dofile({lua.literal(str(tmp_path / "supernode_submit.lua"))})
+local supernode_job_submit = slurm_job_submit
+function slurm_job_submit(job_desc, part_list, submit_uid)
+    job_desc.account = "ours"
+    return supernode_job_submit(job_desc, part_list, submit_uid)
+end
+return slurm.SUCCESS
+"""
+    job = {**UNSET, **TRAIN, **nodes(2), "tres_per_node": "gres/gpu:h100:8"}
+    (answer,) = lua.run(interpreter, own, [job], tmp_path)
+    assert answer.set == {"account": "ours", "features": "[sn1|sn2]"}

@@ -38,6 +38,7 @@ calls it (Lua reads it anew when the site's own file is touched)::
         -- what the site wants first
         return supernode_job_submit(job_desc, part_list, submit_uid)
     end
+    return slurm.SUCCESS
 """
 
 from __future__ import annotations
