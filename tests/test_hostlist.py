@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from supernode_slurm.hostlist import expand, fold
-from supernode_slurm.runtime import launch
 from supernode_slurm.twin import installed_release
 
 DATA = Path(__file__).parent / "data" / "hostlist"
@@ -50,7 +49,6 @@ hosts = st.lists(
 @pytest.mark.parametrize(("text", "names"), TABLE)
 def test_a_list_expands_in_the_order_written(text: str, names: list[str]) -> None:
     assert expand(text) == names
-    assert launch.expand(text) == names
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,6 @@ def test_a_bracket_may_hold_more_hosts_than_one_range() -> None:
 def test_folding_loses_and_invents_nothing(names: list[str]) -> None:
     text = fold(names)
     assert sorted(expand(text)) == sorted(set(names))
-    assert expand(text) == launch.expand(text)
     assert expand(fold(names, sort=False)) == list(dict.fromkeys(names))
     assert fold(reversed(names)) == text
 

@@ -22,7 +22,8 @@ PACKAGE = ROOT / "supernode_slurm"
 ROWS = (
     ("__init__", "errors"),
     ("units", "hostlist", "data"),
-    ("plan", "runtime"),
+    ("plan",),
+    ("runtime",),
     ("catalogue",),
     ("inventory",),
     ("planner", "slurm"),
@@ -34,7 +35,7 @@ ROWS = (
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
 
 TRAVELLERS = ("plan", "runtime")
-MAY_RUN_PROGRAMS = ("slurm/", "twin/", "runtime/launch.py")
+MAY_RUN_PROGRAMS = ("slurm/", "twin/", "runtime/")
 RUNNERS = re.compile(
     r"os\.(system|popen|fork|forkpty|exec\w+|spawn\w+|posix_spawnp?)"
     r"|(subprocess|pty|multiprocessing|concurrent\.futures\.ProcessPoolExecutor)(\..*)?"
@@ -187,11 +188,6 @@ def test_what_travels_needs_only_the_standard_library() -> None:
         if imported.split(".")[0] not in {*sys.stdlib_module_names, PACKAGE.name}
     ]
     assert wrong == []
-
-
-def test_the_launcher_travels_alone() -> None:
-    launcher = PACKAGE / "runtime" / "launch.py"
-    assert [imported for _, imported in imports_of(launcher) if own_part(imported)] == []
 
 
 def test_what_travels_parses_as_python_3_8() -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from supernode_slurm.data import data_dir
 from supernode_slurm.inventory import Inventory, load
-from supernode_slurm.plan import dumps
 from supernode_slurm.runtime import launch
+from supernode_slurm.runtime.job import Component
+from supernode_slurm.runtime.layout import place_plan
 from supernode_slurm.slurm import JobId, LiveJob
 from supernode_slurm.slurmconf import find_release, generate
 from supernode_slurm.submission.commandline import parse
@@ -120,9 +121,8 @@ def test_a_job_over_several_racks_keeps_its_parts_together(cards: int) -> None:
         counts = [len(set(job.hosts).intersection(rack.hosts)) for rack in nvl72.supernodes]
         assert sum(counts) == cards // 4
         assert all(count % together == 0 for count in counts)
-        plan = launch.read_plan({"SN_PLAN": dumps(prepared.choice.plan)})
-        assert plan is not None
-        assert launch._place(plan["groups"], [dict.fromkeys(job.hosts, 0)])
+        part = Component(str(job.id), dict.fromkeys(job.hosts, 0))
+        assert place_plan(prepared.choice.plan, [part])
 
 
 @pytest.mark.live

@@ -1,0 +1,81 @@
+"""Where the launcher's file lies on the nodes: on a shared path, or sent there by sbcast.
+
+Python 3.8, standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from dataclasses import dataclass
+from typing import Iterator, Mapping, Sequence
+
+from . import private
+from .archive import archive
+from .job import Component, step_name
+from .problem import LaunchError
+from .program import run
+from .srun import handed_down
+
+_SEND_S = 300.0
+_REMOVE_S = 60.0
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The launcher as the ranks start it."""
+
+    path: str
+    visible: str
+    """What a container must see of it: an archive, or the package's directory."""
+    is_sent: bool = False
+
+
+@contextlib.contextmanager
+def carry(environ: Mapping[str, str], parts: Sequence[Component]) -> Iterator[Carried]:
+    """Yield the launcher's file; with SN_CARRIED=1 one that lies on every node meanwhile."""
+    if environ.get("SN_CARRIED") != "1":
+        yield _where_we_are()
+        return
+    # Nobody can guess the name, and /tmp lets nobody replace what is not his.
+    target = f"/tmp/sn-launch.{secrets.token_hex(16)}.pyz"
+    with _own_archive(environ) as source:
+        for part in parts:
+            argv = ["sbcast", "--force", f"--jobid={part.job}", source, target]
+            code, _, said = run(argv, _SEND_S, environ)
+            if code:
+                raise LaunchError(f"sbcast cannot bring sn-launch to the nodes: {said.strip()}")
+    try:
+        yield Carried(target, target, is_sent=True)
+    finally:
+        for index, part in enumerate(parts):
+            count = len(part.tasks)
+            argv = ["srun", "--overlap", "--gres=none", f"--nodes={count}", f"--ntasks={count}"]
+            argv += [f"--het-group={index}"] if len(parts) > 1 else []
+            child = handed_down(environ, (), len(parts) > 1)
+            run([*argv, "--ntasks-per-node=1", "rm", "-f", target], _REMOVE_S, child)
+
+
+def _where_we_are() -> Carried:
+    if os.path.isfile(_ROOT):
+        return Carried(_ROOT, _ROOT)
+    package = os.path.join(_ROOT, __name__.split(".", 1)[0])
+    return Carried(os.path.join(package, "runtime", "launch.py"), package)
+
+
+@contextlib.contextmanager
+def _own_archive(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the path of an archive: the one that we run from, or one made now."""
+    if os.path.isfile(_ROOT):
+        yield _ROOT
+        return
+    folder = private.directory(environ, step_name(environ))
+    path = os.path.join(folder, f"{secrets.token_hex(8)}.pyz")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        stream.write(archive())
+    try:
+        yield path
+    finally:
+        os.unlink(path)

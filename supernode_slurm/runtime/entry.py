@@ -1,0 +1,78 @@
+"""The command line of sn-launch, and which side of it runs.
+
+Python 3.8, standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from .. import __version__
+from .job import in_step
+from .problem import USAGE, LaunchError, say
+
+
+@dataclass(frozen=True)
+class Words:
+    """What was asked for on the command line."""
+
+    command: tuple[str, ...]
+    per_node: bool = False
+    options: tuple[str, ...] = ()
+    """For srun."""
+    is_rank: bool = False
+    """The launcher itself started this task."""
+
+
+def launch(argv: Sequence[str], environ: Mapping[str, str], usage: str) -> int:
+    """Run the side that this process is on; return the exit code."""
+    if argv[:1] in (["-h"], ["--help"]):
+        print(usage)
+        return 0
+    if argv[:1] == ["--version"]:
+        print(f"sn-launch {__version__}")
+        return 0
+    try:
+        words = parse(argv)
+        if words.is_rank or in_step(environ):
+            from .task import run_task
+
+            return run_task(environ, words)
+        from .batch import run_batch
+
+        return run_batch(environ, words)
+    except LaunchError as error:
+        say("error", str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def parse(argv: Sequence[str]) -> Words:
+    """Return what the words mean. Raises ``LaunchError`` for what is none of ours."""
+    words = list(argv)
+    per_node, is_rank, options = False, False, []
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        if word == "--":
+            break
+        if word == "--rank":
+            is_rank = True
+        elif word == "--per-node":
+            per_node = True
+        elif word == "--srun" and words:
+            options.append(words.pop(0))
+        elif word.startswith("--srun="):
+            options.append(word[len("--srun=") :])
+        else:
+            raise LaunchError(f"unknown option {word}; try 'sn-launch --help'", USAGE)
+    for option in options:
+        if not option.startswith("-"):
+            raise LaunchError(f"--srun={option}: an option of srun begins with '-'", USAGE)
+    if not words:
+        raise LaunchError(
+            "no command; usage: sn-launch [--per-node] [--srun=OPTION]... COMMAND [ARGUMENT...]",
+            USAGE,
+        )
+    return Words(tuple(words), per_node, tuple(options), is_rank)

@@ -1,0 +1,104 @@
+"""Where the ranks meet: an address that resolves, and a port that nobody has.
+
+Python 3.8, standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import socket
+from typing import Iterator, Mapping
+
+from .problem import LaunchError
+from .program import run
+
+_FIRST, _PORTS = 20000, 12000
+"""Ports that we choose from: below 32768, where Linux begins to give ports to anyone."""
+_GIVEN = "/proc/sys/net/ipv4/ip_local_port_range"
+_ASK_S = 30.0
+
+
+def address(node: str, environ: Mapping[str, str]) -> str:
+    """Return a name of the node that resolves: its own, or the address Slurm knows."""
+    with contextlib.suppress(OSError):
+        socket.getaddrinfo(node, None)
+        return node
+    shown = run(["scontrol", "show", "node", node, "-o"], _ASK_S, environ)[1]
+    found = re.search(r"\bNodeAddr=(\S+)", shown)
+    return found.group(1) if found else node
+
+
+def wished_port(environ: Mapping[str, str]) -> int:
+    """Return the port that the user set in MASTER_PORT, 0 for none."""
+    text = environ.get("MASTER_PORT", "")
+    if text and not (text.isdecimal() and 0 < int(text) < 65536):
+        raise LaunchError(f"MASTER_PORT={text!r} is no port: set it to 1 to 65535, or not at all")
+    return int(text or 0)
+
+
+def candidates(job: int, step: int = 0) -> Iterator[int]:
+    """Yield the ports of a job and step, the same ones wherever they are asked for."""
+    low, high = _given_to_anyone()
+    every = range(_FIRST, _FIRST + _PORTS)
+    usable = [port for port in every if not low <= port <= high] or list(every)
+    start = job + 1009 * step  # steps of one job, and jobs that follow each other, differ
+    for offset in range(len(usable)):
+        yield usable[(start + offset) % len(usable)]
+
+
+@contextlib.contextmanager
+def claim_port(host: str, job: int, folder: str) -> Iterator[int]:
+    """Yield a port that is free on the host as far as can be seen from here.
+
+    Meanwhile no other launcher of this user on this machine gets it. Ports of another
+    host cannot be seen: there the first rank looks.
+    """
+    ours = _is_our_address(host)
+    for port in candidates(job):
+        with open(os.path.join(folder, str(port)), "w", encoding="utf-8") as claim:
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            if not ours or is_free(port):
+                yield port
+                return
+    raise LaunchError(f"no port of {_FIRST} to {_FIRST + _PORTS - 1} is free; set MASTER_PORT")
+
+
+def is_free(port: int) -> bool:
+    """Say whether a server could listen on this port of this host, on all its addresses."""
+    for family, anywhere in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        with contextlib.ExitStack() as stack:
+            try:
+                server = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                server.bind((anywhere, port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    return False
+    return True
+
+
+def _is_our_address(host: str) -> bool:
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as server:
+            server.bind(place)
+    except OSError:
+        return False
+    return True
+
+
+def _given_to_anyone() -> tuple[int, int]:
+    """Return the ports that Linux gives to any connection, an empty range where unknown."""
+    try:
+        with open(_GIVEN, encoding="ascii") as stream:
+            low, high = map(int, stream.read().split())
+    except (OSError, ValueError):
+        return 1, 0
+    return low, high
