@@ -102,18 +102,11 @@ def live() -> Iterator[Twin]:
 # What every client answers, the fake one too.
 
 
-@pytest.fixture(params=["fake", "real", "pyslurm"])
+@pytest.fixture(params=["fake", "real"])
 def client(request: pytest.FixtureRequest, room: Inventory) -> SlurmClient:
     if request.param == "fake":
         return FakeSlurm(room, installed_release())
     twin: Twin = request.getfixturevalue("mixed")
-    if request.param == "pyslurm":
-        from supernode_slurm.slurm.bindings import NoBindings, bound_client
-
-        found = bound_client(twin.environment(os.environ))
-        if isinstance(found, NoBindings):
-            pytest.skip(found.reason)
-        return found
     return twin.client()
 
 
