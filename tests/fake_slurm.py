@@ -210,7 +210,7 @@ def _nodes(inventory: Inventory) -> Iterable[LiveNode]:
                     states=frozenset({"IDLE"}),
                     gres=tuple(Gres(i.gres, i.type, i.count) for i in nodes.devices),
                     gres_used=(),
-                    features=(domain.name, *types),
+                    features=(domain.name, *types, *nodes.features),
                     partitions=tuple(
                         part.name for part in inventory.partitions if host in part.hosts
                     ),

@@ -64,7 +64,9 @@ def comparable(options: Mapping[str, str], segments: bool) -> dict[str, object]:
 
     One node is in one supernode, and the only pool of a kind needs no name.
     """
-    found: dict[str, object] = dict(options)
+    # A mark tells the plugin to leave the job; it leaves memory to Slurm's own defaults.
+    ours = ("comment", "mem")
+    found: dict[str, object] = {name: text for name, text in options.items() if name not in ours}
     names = frozenset(re.findall(r"[\w.-]+", options.get("constraint", "")))
     found["constraint"] = names if len(names) > 1 and options["nodes"] != "1" else None
     if not segments:

@@ -37,6 +37,14 @@ def mixed() -> Inventory:
 
 
 @pytest.fixture
+def featured() -> Inventory:
+    text = (INVENTORIES / "mixed.yaml").read_text()
+    return loads_inventory(
+        text.replace("      memory:", "      features: [fast, new]\n      memory:")
+    )
+
+
+@pytest.fixture
 def script(tmp_path: Path) -> str:
     path = tmp_path / "train.sh"
     path.write_text(SCRIPT)
@@ -66,7 +74,9 @@ def test_a_job_goes_to_one_supernode(mixed: Inventory, script: str) -> None:
         "ntasks-per-node": "8",
         "gres": "gpu:h100:8",
         "cpus-per-task": "12",
+        "mem": "0",
         "constraint": "[sn1|sn2]",
+        "comment": "sn-submit",
     }
     assert job.choice.plan.devices == 64
 
@@ -243,7 +253,7 @@ def test_small_jobs_of_any_kind_follow_the_policy(mixed: Inventory, script: str)
 def test_groups_never_share_a_node(script: str) -> None:
     lab = load(INVENTORIES / "lab.yaml")
     assert prepared(f"-p bench --cards a100:2,h100:2 {script}", lab).choice.plan.devices == 4
-    with pytest.raises(PlanError, match="4 nodes wanted, 2 usable"):
+    with pytest.raises(SupernodeError, match="4 nodes wanted, 2 usable"):
         prepared(f"-p bench --cards a100:4,h100:4 {script}", lab)
 
 
@@ -264,12 +274,25 @@ def test_groups_never_share_a_node(script: str) -> None:
         ("-C fast --cards a100:8", "constraint", "pool-a100&fast"),
         ("-p train,small --cards a100:8", "partition", "train"),
         ("-w h2-03 --cards h100:16", "constraint", "sn2"),
+        ("--gres=gpu:4 --cards h100:8", "nodes", "2"),
+        ("-N 3-4 --cards h100:16", "gres", "gpu:h100:4"),
+        ("-N 2 --cards h100:8", "gres", "gpu:h100:4"),
+        ("-N 2 --gres=gpu:h100:4", "nodes", "2"),
+        ("-N 2 --gpus-per-node=h100:4", "ntasks-per-node", "4"),
+        ("-G h100:16", "nodes", "2"),
+        ("-G 8 --cards h100:8", "gpus", "h100:8"),
+        ("-N 2 --ntasks-per-node=8 --gpus-per-task=1 -C sn1", "constraint", "sn1"),
+        ("-n 16 --ntasks-per-node=8 --gres=gpu:h100:8", "nodes", "2"),
+        ("--ntasks-per-node=1 --cards h100:8", "cpus-per-task", "96"),
+        ("--ntasks-per-node=1 -n 2 --cards h100:16", "ntasks", "2"),
+        ("-C sn1|sn2 --cards h100:64", "constraint", "[sn1|sn2]"),
+        ("-C '[sn1|sn2]&fast' --cards h100:64", "constraint", "[sn1|sn2]&fast"),
     ],
 )
 def test_what_agrees_with_the_plan_passes(
-    words: str, name: str, value: str, mixed: Inventory, script: str
+    words: str, name: str, value: str, featured: Inventory, script: str
 ) -> None:
-    assert options(prepared(f"{words} {script}", mixed))[name] == value
+    assert options(prepared(f"{words} {script}", featured))[name] == value
 
 
 def test_the_plan_travels_before_the_first_command(mixed: Inventory, script: str) -> None:
@@ -295,6 +318,8 @@ def test_the_command_line_is_stronger_than_the_environment_than_the_script(
     plan = job.choice.plan
     assert (plan.model, plan.devices, plan.sequence) == ("meta-llama/Meta-Llama-3-8B", 64, 2048)
     assert job.asked.origins == {
+        "framework": "default",
+        "global-batch": "default",
         "cards": "command line",
         "model": "SN_MODEL",
         "sequence": f"{path}:3:1",
@@ -310,33 +335,38 @@ def test_the_command_line_is_stronger_than_the_environment_than_the_script(
         ("--cards h100:0 {script}", {}, "expected a number like '64'"),
         ("--cards h1O0:8 {script}", {}, "no 'h1O0' at this site; did you mean 'h100'"),
         ("--cards h100:8,h100:8 {script}", {}, "a kind stands twice"),
-        ("--cards 8 --model lama-3-70b {script}", {}, "--model: no model 'lama-3-70b'"),
+        ("--cards 8 --model lama-3-70b {script}", {}, "--model (command line): no model 'lama-3-70b'"),
         ("--cards 8 --framework megatrn {script}", {}, "did you mean 'megatron'"),
-        ("--cards 8 --sequence 0 {script}", {}, "--sequence: expected a positive whole number"),
+        ("--cards 8 --sequence 0 {script}", {}, "--sequence (command line): expected a positive"),
+        ("--cards 8 --train qlora {script}", {}, "--train=qlora (command line): expected full or"),
         ("--cards", {}, "--cards needs a value"),
         ("--cards 8 --dry-run=1 {script}", {}, "--dry-run takes no value"),
         ("--cards 8 --nosuch {script}", {}, "no option --nosuch"),
-        ("--cards h100:64 -N4 {script}", {}, "--nodes=4 (command line) contradicts the plan's"),
-        ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x|y"}, "SBATCH_CONSTRAINT) and"),
+        ("--cards h100:64 -N4 {script}", {}, "--nodes=4 (command line) and --cards=h100:64 (comma"),
+        ("--cards h100:64 {script}", {"SBATCH_CONSTRAINT": "x|y"}, "SBATCH_CONSTRAINT): no node has"),
         ("--cards h100:8 -n 4 {script}", {}, "--ntasks=4 (command line) contradicts the"),
-        ("--cards h100:8 -G 8 {script}", {}, "--gpus=8 (command line) asks anew"),
-        ("--cards h100:8 --gres=gpu:4 {script}", {}, "--gres=gpu:4 (command line) contradicts"),
-        ("--cards h100:16 -w h1-03,h2-03 {script}", {}, "does not fit the plan's --constr"),
+        ("--cards h100:8 -G 9 {script}", {}, "--gpus=9 (command line) contradicts"),
+        ("--cards h100:8 --ntasks-per-gpu=1 {script}", {}, "--ntasks-per-gpu=1 (command line) asks"),
+        ("--cards h100:8 --gres=gpu:3 {script}", {}, "--gres=gpu:3 (command line) and --cards=h100"),
+        ("--cards h100:8 --gres=gpu:a100:8 {script}", {}, "asks for a100, --cards for h100"),
+        ("-N2 --gres=gpu:h10:8 {script}", {}, "no 'h10' at this site; did you mean 'h100'?"),
+        ("--cards h100:8 -N nine {script}", {}, "--nodes=nine (command line): expected a number"),
+        ("--cards h100:16 -w h1-03,h2-03 {script}", {}, "--nodelist=h1-03,h2-03 (command line) and"),
         ("--cards h100:16 -w h1-[3 {script}", {}, "unbalanced brackets"),
         ("--cards h100:8 -p tran {script}", {}, "no 'tran'; did you mean 'train'?"),
-        ("--cards h100:8 --ntasks-per-node=1 {script}", {}, "contradicts the plan's"),
-        ("--cards h100:64 -w h1-01 -C sn2 {script}", {}, "and the plan's --constraint=sn1"),
-        ("--cards h100:128 -C sn1 {script}", {}, "cannot both be had; leave it out"),
-        ("--cards h100:128 -w h1-01 {script}", {}, "does not fit the plan's --constraint=[sn1*8&"),
+        ("--cards h100:8 --ntasks-per-node=2 {script}", {}, "contradicts the plan's"),
+        ("--cards h100:64 -w h1-01 -C sn2 {script}", {}, "--constraint=sn2 (command line) and --no"),
+        ("--cards h100:128 -C sn1 {script}", {}, "--constraint=sn1 (command line) and --cards=h100"),
+        ("--cards h100:128 -w h1-01 {script}", {}, "--nodelist=h1-01 (command line) and --cards"),
         ("--cards h100:8,ascend910c:8 -n 24 {script}", {}, "a heterogeneous job has its own"),
-        ("--cards h100:16 -N 3-4 {script}", {}, "contradicts the plan's --nodes=2"),
-        ("--cards h100:64 -t 30-0 {script}", {}, "is more than partition train's max_time 7-00:00"),
+        ("--cards h100:16 -N 3 {script}", {}, "--nodes=3 (command line) and --cards=h100:16"),
+        ("--cards h100:64 -t 30-0 {script}", {}, "(command line) cannot be had together: no place"),
         ("--cards h100:64 -t soon {script}", {}, "expected a time limit"),
         ("--cards 8 --model nosuch {script}", {}, "'sn show models' lists the names"),
         ("--cards h100:8 --dryrun {script}", {}, "no option --dryrun; did you mean --dry-run?"),
-        ("--cards h100:8 --wait {script}", {}, "--wait (command line): not supported yet"),
         ("--cards h100:8 -Q {script}", {}, "--quiet (command line): it would hide"),
-        ("--cards 8 : -N1 {script}", {}, "makes a heterogeneous job by hand"),
+        ("--cards 8 : -N1 {script}", {}, "asks for 1 kinds of cards, the command for 2 components"),
+        ("--cards h100:8,a100:8 : -N1 : -N1 {script}", {}, "the command for 3 components"),
         ("--cards 8 --wrap true {script}", {}, "exclude each other"),
     ],
 )  # fmt: skip
@@ -371,12 +401,23 @@ def test_a_broken_script_is_named(text: str, reason: str, mixed: Inventory, tmp_
     assert str(caught.value).startswith(str(path))
 
 
-def test_a_script_of_another_language_is_refused(mixed: Inventory, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "first", ["#!/usr/bin/env python3", "#!/bin/tcsh", "#!/bin/csh -f", "#!/bin/fish"]
+)
+def test_the_plan_reaches_a_script_of_another_language_by_the_environment(
+    first: str, mixed: Inventory, tmp_path: Path
+) -> None:
     path = tmp_path / "s.py"
-    for first in ("#!/usr/bin/env python3", "#!/bin/tcsh", "#!/bin/csh -f", "#!/bin/fish"):
-        path.write_text(f"{first}\nprint()\n")
-        with pytest.raises(UsageError, match="the plan travels in a shell script"):
-            prepared(f"--cards 8 {path}", mixed)
+    path.write_text(f"{first}\n#SN --cards h100:8\nprint()\n")
+    slurm = FakeSlurm(mixed)
+    job = prepare(parse([str(path)]), {}, mixed, slurm)
+    submit(job, slurm)
+    assert slurm.scripts == [path.read_text()]
+    assert loads(slurm.passed["SN_PLAN"]) == job.choice.plan
+    assert prepared(f"--export=ALL,A=1 {path}", mixed).environment
+    for words in ("--export=NONE", "--export=A,B", "--carry"):
+        with pytest.raises(UsageError, match="wrap it in one: #!/bin/sh, then the program"):
+            prepared(f"{words} {path}", mixed)
 
 
 @pytest.mark.parametrize(
@@ -437,7 +478,7 @@ def test_a_partition_of_the_users_is_kept(mixed: Inventory, script: str) -> None
     job = prepared(f"--cards a100:8 -p small {script}", mixed)
     assert job.choice.slots[0].partition == "small"
     assert options(job)["partition"] == "small"
-    with pytest.raises(PlanError, match="not in partition ascend"):
+    with pytest.raises(UsageError, match="not in partition ascend"):
         prepared(f"--cards a100:8 -p ascend {script}", mixed)
 
 
@@ -460,7 +501,10 @@ def test_a_dry_run_contacts_nobody(
     assert "export SN_PLAN=" in shown["script"]
     assert cli.run(["--dry-run", "--model", "llama-3-8b", "--cards", "h100:8", script]) == 0
     text = capsys.readouterr().out
-    assert "asked      --cards h100:8 (command line)" in text
+    assert "asked      --cards=h100:8 (command line)" in text
+    assert "asked      --global-batch=1024 (default)" in text
+    assert "given      --time=1:00:00 (#SBATCH in " in text
+    assert "filled     --cpus-per-task=12 (the devices' share of a node's CPUs)" in text
     assert "predicted" in text
 
 
@@ -476,5 +520,9 @@ def test_any_command_line_is_read_or_refused(argv: list[str]) -> None:
     except SupernodeError as error:
         assert str(error)
         return
-    kept = [*line.sbatch, *line.arguments, *([line.script] if line.script else [])]
+    kept = [
+        *(word for part in line.components for word in part),
+        *line.arguments,
+        *([line.script] if line.script else []),
+    ]
     assert all(word in argv for word in kept)

@@ -20,20 +20,26 @@ if TYPE_CHECKING:
 
 @click.command()
 @common.inventory_option
-@click.option("--model", required=True, help="Catalogue name, or a config.json.")
-@click.option("--cards", required=True, help="How many, or of which kinds: 64, h100:8,a100:8.")
+@click.option("--model", help="Catalogue name, a config.json, or layers=32,hidden=4096,...")
+@click.option("--cards", help="How many, or of which kinds: 64, h100:8,a100:8.")
 @click.option("--sequence", type=click.IntRange(1), help="Tokens per sequence [default: 4096].")
 @click.option("--global-batch", type=click.IntRange(1), help="Sequences per step [default: 1024].")
+@click.option("--train", type=click.Choice(["full", "lora"]), help="[default: full]")
+@click.option("--lora-rank", type=click.IntRange(1), help="Rank of the adapters [default: 16].")
 @click.option("--framework", help="megatron, torch, flagscale ... [default: by the cards].")
 @click.option("--partition", help="Plan within this partition.")
 @click.option("-n", "--top", type=click.IntRange(1), default=5, help="Show so many [default: 5].")
-@click.option("--emit", type=click.Choice(["flagscale", "megatron"]), help="Print the best for it.")
+@click.option(
+    "--emit", metavar="NAME", help="Print what the framework is told: its flags and files."
+)
+@click.option("--here", is_flag=True, help="Inside a job: print the plan for its nodes, as JSON.")
 @common.json_option
 def command(
     inventory_path: Path | None,
     partition: str | None,
     top: int,
     emit: str | None,
+    here: bool,
     as_json: bool,
     **asked: str | int | None,
 ) -> int:
@@ -42,25 +48,32 @@ def command(
     Nothing is submitted and no Slurm is asked. docs/accuracy.md says how far the
     predictions are from measured runs.
     """
+    if here:
+        return _print_here(inventory_path)
+    if not asked["model"] or not asked["cards"]:
+        raise click.UsageError("--model and --cards are needed: what is trained, on what")
     from ..inventory import load
-    from ..placement import Room, choose, inventory_view, remarks
-    from ..slurmconf import assumed_release, block_partitions
-    from ..submission.ask import make_ask
+    from ..placement import Room, choose, remarks
+    from ..submission.ask import ask_at
     from ..submission.settings import Settings
+    from ..submission.site import look
 
     inventory = load(common.inventory_path(inventory_path))
-    given = Settings()
+    said, given = Settings(), Settings()
     if partition:
         given.add("partition", partition, "command line")
-    said = {name.replace("_", "-"): str(value) for name, value in asked.items() if value}
-    ask = make_ask(inventory, said, given)
+    for name, value in asked.items():
+        if value:
+            said.add(name.replace("_", "-"), str(value), "command line")
+    if emit:
+        said.add("framework", emit, "--emit")
+    site = look(inventory, None, given)
+    ask = ask_at(site, said, [given])
     for note in ask.notes:
         tell("note", note)
-    blocks = block_partitions(inventory, assumed_release(inventory.release))
-    room = Room(inventory, inventory_view(inventory), blocks)
-    choices = choose(room, ask)[:top]
+    choices = choose(Room(inventory, site.view, site.blocks), ask)[:top]
     if emit:
-        click.echo(_emitted(emit, choices[0]), nl=False)
+        _print_emitted(emit, choices[0])
     elif as_json:
         from ..plan import dumps
 
@@ -73,24 +86,44 @@ def command(
     else:
         common.print_table(*_table(choices))
         click.echo(f"layers of the first: {_layers(choices[0])}")
-        for line in remarks(ask, choices[0]):
+        for line in remarks(inventory, ask, choices[0]):
             click.echo(line)
         tell("note", _error(choices[0]))
     return 0
 
 
-def _emitted(framework: str, choice: Choice) -> str:
-    from ..frameworks import flagscale, megatron
+def _print_here(inventory_path: Path | None) -> int:
+    import os
 
-    runs = {"flagscale": ("flagscale",), "megatron": ("megatron", "mindspeed")}[framework]
-    if choice.plan.framework not in runs:
+    from ..plan import dumps
+    from ..slurm import CliClient
+    from ..submission.here import plan_here
+
+    client = CliClient(os.environ)
+    inventory = common.site_inventory(inventory_path, client)
+    choice, notes = plan_here(inventory, client, os.environ)
+    for note in notes:
+        tell("note", note)
+    click.echo(dumps(choice.plan))
+    return 0
+
+
+def _print_emitted(framework: str, choice: Choice) -> None:
+    from ..frameworks import emit
+
+    if choice.plan.framework != framework:
         raise click.UsageError(
-            f"the plan is for {choice.plan.framework}, not for {framework}: "
-            f"add --framework {runs[0]}"
+            f"--emit {framework}: the plan is for {choice.plan.framework}; leave one of them out"
         )
-    if framework == "flagscale":
-        return flagscale.layout(choice.plan)
-    return "\n".join(megatron.arguments(choice.plan)) + "\n"
+    found = emit(choice.plan)
+    for note in found.notes:
+        tell("note", note)
+    if found.arguments:
+        click.echo("\n".join(found.arguments))
+    for name, text in found.files.items():
+        if len(found.files) > 1 or found.arguments:
+            click.echo(f"# {name}")
+        click.echo(text, nl=not text.endswith("\n"))
 
 
 def _where(choice: Choice) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,32 +42,57 @@ def run(argv: list[str]) -> int:
 
 def submit_job(argv: list[str]) -> int:
     """Plan and place what a command line asks for; submit it unless it is a dry run."""
-    from ..inventory import load
+    import secrets
+
     from ..slurm import CliClient
     from ..submission.commandline import parse
-    from ..submission.submit import prepare, submit
-    from .common import inventory_path
+    from ..submission.submit import prepare, submit, test_only, wait_for
+    from .common import site_inventory
 
     line = parse(argv)
     if "help" in line.given:
         print(help_text())
         return 0
     given = line.own.get("inventory")
-    inventory = load(inventory_path(Path(given) if given else None))
-    client = None if "dry-run" in line.own else CliClient(os.environ)
-    prepared = prepare(line, os.environ, inventory, client)
+    client = None
+    if "dry-run" not in line.own:
+        keep = list(os.environ) if "keep-slurm-env" in line.own else ()
+        client = CliClient(os.environ, keep=keep, cluster=_cluster(line.given))
+    inventory = site_inventory(Path(given) if given else None, client)
+    prepared = prepare(line, os.environ, inventory, client, secrets.token_hex(4))
+    if "verbose" in line.given and client is not None:
+        _tell_environment(client.scrubbed)
     for note in prepared.notes:
         tell("note", note)
-    job = submit(prepared, client) if client else None
-    if "json" in line.own:
-        _print_json(prepared, job)
-    elif job is None:
-        _print_dry_run(prepared)
-    elif "parsable" in line.given:
-        print(str(job))
-    else:
-        _print_job(prepared, job)
+    if client is None:
+        _print_job(prepared, None, line.own, line.given) if "json" in line.own else _print_dry_run(
+            prepared
+        )
+        return 0
+    if prepared.sets("test-only"):
+        print(test_only(prepared, client))
+        return 0
+    if prepared.sets("wait"):
+        return wait_for(
+            prepared, client, lambda job: _print_job(prepared, job, line.own, line.given)
+        )
+    _print_job(prepared, submit(prepared, client), line.own, line.given)
     return 0
+
+
+def _cluster(given: Mapping[str, str | None]) -> str:
+    """Return the other cluster that a job is for; several, or none, leave it to sbatch."""
+    named = given.get("clusters") or os.environ.get("SBATCH_CLUSTERS", "")
+    return "" if "," in named or named == "all" else named
+
+
+def _tell_environment(scrubbed: Sequence[str]) -> None:
+    """Say which variables change the job, and which are kept from it (``--verbose``)."""
+    if scrubbed:
+        tell("note", f"not passed on, of an enclosing job: {', '.join(scrubbed)}")
+    taken = sorted(name for name in os.environ if name.startswith("SBATCH_"))
+    if taken:
+        tell("note", f"sbatch reads {', '.join(taken)}")
 
 
 def help_text() -> str:
@@ -91,6 +116,22 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
+def _print_job(
+    prepared: Prepared, job: JobId | None, own: Mapping[str, str], given: Mapping[str, object]
+) -> None:
+    if "json" in own:
+        _print_json(prepared, job)
+    elif "parsable" in given:
+        print(str(job))
+    elif job is not None:
+        partitions = dict.fromkeys(slot.partition for slot in prepared.choice.slots)
+        on = f" on cluster {job.cluster}" if job.cluster else ""
+        print(f"Submitted batch job {job.number} on partition {', '.join(partitions)}{on}")
+        tell("plan", summary(prepared))
+        tell("placement", prepared.request.why)
+    sys.stdout.flush()
+
+
 def _print_json(prepared: Prepared, job: JobId | None) -> None:
     import json
 
@@ -102,8 +143,10 @@ def _print_json(prepared: Prepared, job: JobId | None) -> None:
             "job": None if job is None else str(job),
             "argv": prepared.argv,
             "script": prepared.script.text,
+            "environment": prepared.environment,
             "placement": prepared.request.why,
-            "origins": {**prepared.given.origins, **prepared.asked.origins},
+            "values": [value._asdict() for value in prepared.values()],
+            "notes": list(prepared.notes),
             "plan": json.loads(dumps(prepared.choice.plan)),
         }
     )
@@ -112,20 +155,15 @@ def _print_json(prepared: Prepared, job: JobId | None) -> None:
 def _print_dry_run(prepared: Prepared) -> None:
     print(f"plan       {summary(prepared)}")
     print(f"placement  {prepared.request.why}")
-    for settings in (prepared.asked, prepared.given):
-        for name, value in settings.values.items():
-            shown = f"--{name} {value}".rstrip()
-            print(f"asked      {shown} ({settings.origins[name]})")
+    for value in prepared.values():
+        part = f" [component {value.component}]" if value.component is not None else ""
+        option = f"--{value.option}{'=' if value.value else ''}{value.value}"
+        print(f"{value.kind:<9}  {option}{part} ({value.origin})")
+    for name, text in prepared.environment.items():
+        print(f"variable   {name}={shlex.quote(text)}")
     print(f"command    {shlex.join(prepared.argv)}")
     print("script")
     print(prepared.script.text, end="")
-
-
-def _print_job(prepared: Prepared, job: JobId) -> None:
-    partitions = dict.fromkeys(slot.partition for slot in prepared.choice.slots)
-    print(f"Submitted batch job {job.number} on partition {', '.join(partitions)}")
-    tell("plan", summary(prepared))
-    tell("placement", prepared.request.why)
 
 
 def summary(prepared: Prepared) -> str:
@@ -142,7 +180,8 @@ def summary(prepared: Prepared) -> str:
                 f"micro-batch {mesh.micro_batch}, {pipeline.samples} of {plan.global_batch} samples"
             )
     found = plan.predicted
+    trained = f"{plan.model} (LoRA)" if plan.training == "lora" else plan.model
     return (
-        f"{plan.model} on {'; '.join(parts)}; predicted {found.step_time_s:.2f} s a step, "
+        f"{trained} on {'; '.join(parts)}; predicted {found.step_time_s:.2f} s a step, "
         f"MFU {found.mfu:.0%}"
     )

@@ -266,6 +266,8 @@ class Inventory:
     foreign: tuple[Foreign, ...]
     partitions: tuple[Partition, ...]
     policy: Policy
+    rebuilt: bool = False
+    """No person wrote it: it is what Slurm shows, which knows no speeds."""
 
     def accelerator(self, key: str) -> Accelerator:
         """Return a kind of card by its id, with the site's own figures before the catalogue's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 from ..catalogue import Model
@@ -12,7 +12,9 @@ from ..errors import PlanError
 from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import Capabilities, Workload, alone, plan_mixed
+from ..planner import Capabilities, Fixed, Workload, alone, plan_mixed
+from .gain import Gain, against, as_pool, in_supernode
+from .limits import Limits
 from .slots import Room, Slot, Wanted, device_types, find_slots
 
 
@@ -28,8 +30,15 @@ class Ask:
     sequence: int = 4096
     global_batch: int = 1024
     precision: str = "bf16"
-    partitions: tuple[str, ...] = ()
-    """Those that the user allows, none for all."""
+    training: str = "full"
+    """``full`` or ``lora``."""
+    lora_rank: int = 16
+    fixed: Fixed = field(default_factory=Fixed)
+    """What the user's own script has settled of the layout."""
+    limits: tuple[Limits, ...] = field(default=(Limits(),))
+    """Where each group may be, or one for all of them."""
+    least_gain: float | None = None
+    """Less gain of a supernode than this sends the job to a pool that can hold it."""
     prefer: str | None = None
     """The partition that the site's policy wants for this job, if a plan fits there."""
     notes: tuple[str, ...] = ()
@@ -42,6 +51,8 @@ class Choice:
 
     plan: Plan
     slots: tuple[Slot, ...]
+    gain: Gain | None = None
+    """What its supernode is worth, where it lies in one."""
 
 
 def choose(room: Room, ask: Ask) -> list[Choice]:
@@ -52,9 +63,10 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
     """
     if ask.model is not None:
         _workload(ask, ask.model)  # Refused once for what is planned nowhere, not by each place.
-    if ask.prefer is not None and not ask.partitions:
+    if ask.prefer is not None and not ask.limits[0].partitions:
+        preferred = tuple(replace(item, partitions=(ask.prefer,)) for item in ask.limits)
         with suppress(PlanError):
-            return choose(room, replace(ask, partitions=(ask.prefer,), prefer=None))
+            return choose(room, replace(ask, limits=preferred, prefer=None))
     choices: list[Choice] = []
     reasons: list[str] = []
     for wanted in _kinds(room.inventory, ask):
@@ -72,19 +84,53 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
                 reasons.append(f"{where}: {error}")
     if not choices:
         raise PlanError("\n".join(dict.fromkeys(reasons)))
-    return sorted(choices, key=_step_time)
+    return _weighed(room.inventory, ask, sorted(choices, key=_step_time))
+
+
+def _weighed(inventory: Inventory, ask: Ask, choices: list[Choice]) -> list[Choice]:
+    """Return the choices with a pool first where the best one's supernode gains too little."""
+    best = choices[0]
+    if ask.model is None or not in_supernode(inventory, best.slots):
+        return choices
+    pool = next((item for item in choices if _in_pool(inventory, item)), None)
+    if pool is not None:
+        gain = against(best.plan, pool.plan, pool.slots[0].domains[0])
+    else:
+        slot = best.slots[0]
+        card = inventory.accelerator(slot.group.accelerator)
+        plan = as_pool(slot, card, _workload(ask, ask.model), ask.able)
+        gain = against(best.plan, plan, "the same cards in ordinary nodes") if plan else None
+    if gain is None:
+        return choices
+    if pool is not None and ask.least_gain is not None and gain.share < ask.least_gain:
+        return [replace(pool, gain=gain), *(item for item in choices if item is not pool)]
+    return [replace(best, gain=gain), *choices[1:]]
+
+
+def _in_pool(inventory: Inventory, choice: Choice) -> bool:
+    return len(choice.slots) == 1 and not in_supernode(inventory, choice.slots)
 
 
 def _step_time(choice: Choice) -> float:
     return choice.plan.predicted.step_time_s if choice.plan.predicted else 0.0
 
 
-def remarks(ask: Ask, choice: Choice) -> list[str]:
+def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     """Return what the user should know about a choice, in words."""
-    found = _compare_alone(ask, choice)
+    found = [*_worth(inventory, ask, choice), *_compare_alone(ask, choice)]
     if ask.prefer is not None and all(slot.partition == ask.prefer for slot in choice.slots):
         return [f"partition {ask.prefer}: the site's policy for a job of this size", *found]
     return found
+
+
+def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
+    """Return what the supernode gains for this job, or why it went to a pool."""
+    if choice.gain is None:
+        return []
+    if in_supernode(inventory, choice.slots):
+        return [f"supernode {'|'.join(choice.slots[0].domains)}: {choice.gain}"]
+    least = f"{ask.least_gain or 0:.0%}"
+    return [f"to the pool: a supernode gains {choice.gain.share:+.0%}, the policy wants {least}"]
 
 
 def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
@@ -109,10 +155,12 @@ def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
 
 def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
     """Return each assignment of kinds of cards to the groups asked for."""
+    limits = ask.limits * len(ask.cards) if len(ask.limits) == 1 else ask.limits
     if len(ask.cards) == 1 and ask.cards[0][0] is None:
         devices = ask.cards[0][1]
-        return [(Wanted(kind, devices, ask.partitions),) for kind in device_types(inventory)]
-    return [tuple(Wanted(str(kind), n, ask.partitions) for kind, n in ask.cards)]
+        return [(Wanted(kind, devices, limits[0]),) for kind in device_types(inventory)]
+    asked = zip(ask.cards, limits, strict=True)
+    return [tuple(Wanted(str(kind), n, where) for (kind, n), where in asked)]
 
 
 def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:
@@ -122,6 +170,9 @@ def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choi
         groups = tuple(slot.group for slot in slots)
         plan = Plan("", ask.global_batch, ask.sequence, ask.able.name, groups)
         return [Choice(plan, slots)]
+    for slot in slots:
+        if slot.unknown:
+            raise PlanError(slot.unknown)
     plans = plan_mixed(_workload(ask, ask.model), [slot.offer for slot in slots], ask.able)
     return [Choice(plan, _in_order(plan, slots)) for plan in plans]
 
@@ -133,6 +184,9 @@ def _workload(ask: Ask, model: Model) -> Workload:
         global_batch=ask.global_batch,
         precision=ask.precision,
         framework=ask.able.name,
+        training=ask.training,
+        lora_rank=ask.lora_rank,
+        fixed=ask.fixed,
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from .. import hostlist
+from .. import hostlist, units
 from ..catalogue import platform
 from ..errors import PlanError
-from ..inventory import Devices, Inventory, NodeClass, Pool, Supernode
+from ..inventory import Devices, Inventory, NodeClass, Partition, Pool, Supernode
 from ..plan import DeviceGroup
 from ..planner import Offer
+from .limits import Limits
+from .network import network_environment
 from .span import Span, span
 from .view import View
 
@@ -26,16 +29,18 @@ class Room:
     view: View
     blocks: frozenset[str] = frozenset()
     """Partitions whose jobs Slurm places by topology/block."""
+    closed: Mapping[str, str] = field(default_factory=dict)
+    """Partitions that this user's job may not use, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """So many devices of one kind, in one of some partitions if the user said which."""
+    """So many devices of one kind, and where they may be."""
 
     type: str
     """GRES type."""
     devices: int
-    partitions: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,23 @@ class Slot:
     alone: bool
     """No other nodes of the partition have such devices."""
     cpus_per_device: int
+    memory_mib: int
+    """The share of a node's memory that belongs to the devices used on it."""
     planning_nodes: int
     """Size of the planning block of each domain: its nodes less the spares."""
     offer: Offer
+    unknown: str = ""
+    """Which figure nobody has said, so that a job here can be placed and not planned."""
 
     @property
     def group(self) -> DeviceGroup:
         """Return the group of devices that the plan sees."""
         return self.offer.group
+
+    @property
+    def node_devices(self) -> int:
+        """Return the number of devices of one node, of all kinds."""
+        return self.offer.node_devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +91,7 @@ class _Holder:
             return self.domain.name
         fabric = inventory.fabric_of(self.hosts[0])
         nodes = self.nodes
-        size = (nodes.sockets, nodes.cores, nodes.threads, nodes.memory_mib)
+        size = (nodes.sockets, nodes.cores, nodes.threads, nodes.memory_mib, nodes.network)
         link = (self.domain.interconnect, len(self.hosts), self.domain.spares)
         return (self.devices, size, link, fabric.name if fabric else "")
 
@@ -94,15 +108,14 @@ def find_slots(room: Room, wanted: Wanted) -> list[Slot]:
 
     Raises ``PlanError`` with the reason if there is none.
     """
-    holders = _holders(room.inventory, wanted)
-    if not holders:
+    holders, reasons = _holders(room.inventory, wanted)
+    if not holders and not reasons:
         known = ", ".join(device_types(room.inventory))
         raise PlanError(f"no device of type '{wanted.type}' at this site; it has {known}")
     classes: dict[object, list[_Holder]] = {}
     for holder in holders:
         classes.setdefault(holder.shape(room.inventory), []).append(holder)
     found: list[Slot] = []
-    reasons: list[str] = []
     for alike in classes.values():
         try:
             found.append(_slot(room, wanted, alike, holders))
@@ -114,8 +127,9 @@ def find_slots(room: Room, wanted: Wanted) -> list[Slot]:
     return found
 
 
-def _holders(inventory: Inventory, wanted: Wanted) -> list[_Holder]:
-    found = []
+def _holders(inventory: Inventory, wanted: Wanted) -> tuple[list[_Holder], list[str]]:
+    """Return the domains with such devices, and why others that have them are none."""
+    found, reasons = [], []
     for domain in inventory.domains:
         parts = [
             (nodes, devices)
@@ -127,9 +141,15 @@ def _holders(inventory: Inventory, wanted: Wanted) -> list[_Holder]:
             continue
         nodes, devices = max(parts, key=lambda part: part[1].count)
         per_node = min(wanted.devices, devices.count)
+        if wanted.limits.nodes or wanted.limits.per_node:
+            try:
+                per_node = wanted.limits.devices_on_node(wanted.devices, devices.count)
+            except PlanError as error:
+                reasons.append(f"{domain.name}: {error}")
+                continue
         hosts = tuple(host for part, item in parts if item.count >= per_node for host in part.hosts)
         found.append(_Holder(domain, nodes, devices, hosts, per_node))
-    return found
+    return found, reasons
 
 
 def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder]) -> Slot:
@@ -137,7 +157,7 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
     count, more = divmod(wanted.devices, alike[0].per_node)
     if more:
         raise PlanError(f"{wanted.devices} is no multiple of {alike[0].per_node} per node")
-    partition, alike = _partition(room.inventory, wanted.partitions, alike)
+    partition, alike = _partition(room, wanted.limits, _allowed(wanted.limits, alike))
     usable = {h.domain.name: len(room.view.usable.intersection(h.hosts)) for h in alike}
     free = {h.domain.name: len(room.view.free.intersection(h.hosts)) for h in alike}
     fitting = [holder for holder in alike if usable[holder.domain.name] >= count]
@@ -155,6 +175,7 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
     held = set(room.inventory.partition(partition).hosts)
     others = {host for holder in all_ for host in holder.hosts if host in held}
     nodes = fitting[0].nodes
+    offer = _offer(room.inventory, fitting, count, over)
     return Slot(
         domains=tuple(holder.domain.name for holder in fitting),
         span=over,
@@ -162,29 +183,58 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
         devices=fitting[0].devices,
         alone=others <= mine,
         cpus_per_device=max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1),
+        memory_mib=nodes.memory_mib * alike[0].per_node // nodes.device_count,
         planning_nodes=fitting[0].domain.planning_nodes,
-        offer=_offer(room.inventory, fitting, count, over),
+        offer=offer,
+        unknown=_unknown(room.inventory, fitting[0], offer),
     )
 
 
-def _partition(
-    inventory: Inventory, asked: tuple[str, ...], alike: list[_Holder]
-) -> tuple[str, list[_Holder]]:
+def _allowed(limits: Limits, alike: list[_Holder]) -> list[_Holder]:
+    """Return the holders with the hosts that the user allows, all those named among them."""
+    found = []
+    for holder in alike:
+        hosts = holder.hosts
+        if limits.hosts is not None:
+            hosts = tuple(host for host in hosts if host in limits.hosts)
+        if hosts and limits.named <= set(hosts):
+            found.append(replace(holder, hosts=hosts))
+    if not found:
+        raise PlanError("none of the nodes asked for")
+    return found
+
+
+def _partition(room: Room, limits: Limits, alike: list[_Holder]) -> tuple[str, list[_Holder]]:
     """Return the partition that holds most of these hosts, and which of them it holds."""
     best: tuple[str, list[_Holder]] = ("", [])
     most = 0
-    for partition in inventory.partitions:
-        if asked and partition.name not in asked:
+    reasons = []
+    for partition in room.inventory.partitions:
+        if limits.partitions and partition.name not in limits.partitions:
             continue
         hosts = set(partition.hosts)
         parts = [replace(h, hosts=tuple(n for n in h.hosts if n in hosts)) for h in alike]
         held = sum(len(part.hosts) for part in parts)
-        if held > most:
+        if not held:
+            continue
+        if refusal := room.closed.get(partition.name) or _too_short(partition, limits):
+            reasons.append(f"partition {partition.name}: {refusal}")
+        elif held > most:
             best, most = (partition.name, [part for part in parts if part.hosts]), held
+    if reasons and not best[1]:
+        raise PlanError("; ".join(reasons))
     if not best[1]:
-        where = f"partition {','.join(asked)}" if asked else "any partition"
+        where = f"partition {','.join(limits.partitions)}" if limits.partitions else "any partition"
         raise PlanError(f"not in {where}")
     return best
+
+
+def _too_short(partition: Partition, limits: Limits) -> str:
+    """Say why a partition does not give the time asked for; the job would wait for ever."""
+    most = partition.max_time
+    if limits.minutes is None or most is None or units.minutes(most) >= limits.minutes:
+        return ""
+    return f"less time than asked for (max_time {most})"
 
 
 def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span | None) -> Offer:
@@ -196,6 +246,7 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
         accelerator=accelerator.id,
         vendor=accelerator.vendor,
         visible_env=platform(accelerator.vendor).visible_env,
+        environment=network_environment(holder.nodes.network, accelerator.vendor),
         gres=holder.devices.gres,
         hosts=",".join(folded),
         nodes=count,
@@ -207,26 +258,32 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
     domain = holder.domain
     if isinstance(domain, Supernode):
         domain_nodes = over.together if over else count
-        speed, latency = domain.interconnect.bandwidth_gbs, domain.interconnect.latency_ns
-        if speed is None:
-            raise PlanError(f"nobody has said how fast '{domain.name}' is: add its bandwidth")
-        scale_up = speed
-    elif accelerator.scale_up_gbs is None:
-        raise PlanError(
-            f"nobody has said how fast {accelerator.id} cards of one node reach each other: "
-            "give it in the inventory, like "
-            f"'accelerators: {{{accelerator.id}: {{link: 64 GB/s}}}}'"
-        )
+        link, latency = domain.interconnect.bandwidth_gbs, domain.interconnect.latency_ns
     else:
-        domain_nodes, scale_up, latency = 1, accelerator.scale_up_gbs, NODE_LATENCY_NS
-    if fabric and fabric.node_gbs is None and count > domain_nodes:
-        raise PlanError(f"nobody has said how fast fabric {fabric.name} is: add its rails")
+        domain_nodes, link, latency = 1, accelerator.scale_up_gbs, NODE_LATENCY_NS
     return Offer(
         group=group,
         accelerator=accelerator,
         domain_nodes=domain_nodes,
-        scale_up_gbs=scale_up,
+        scale_up_gbs=link or 0.0,
         scale_up_latency_ns=latency,
         network_gbs=(fabric.node_gbs if fabric else None) or 0.0,
         node_devices=holder.nodes.device_count,
     )
+
+
+def _unknown(inventory: Inventory, holder: _Holder, offer: Offer) -> str:
+    """Say which speed between the devices nobody has said, and where to write it."""
+    fabric = inventory.fabric_of(holder.hosts[0])
+    card = offer.accelerator.id
+    if isinstance(holder.domain, Supernode):
+        if holder.domain.interconnect.bandwidth_gbs is None:
+            return f"nobody has said how fast '{holder.domain.name}' is: add its bandwidth"
+    elif offer.accelerator.scale_up_gbs is None:
+        return (
+            f"nobody has said how fast {card} cards of one node reach each other: give it in "
+            f"the inventory, like 'accelerators: {{{card}: {{link: 64 GB/s}}}}'"
+        )
+    if fabric and fabric.node_gbs is None and offer.group.nodes > offer.domain_nodes:
+        return f"nobody has said how fast fabric {fabric.name} is: add its rails"
+    return ""

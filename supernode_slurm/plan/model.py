@@ -41,6 +41,8 @@ class DeviceGroup:
     """Folded host lists, one per supernode that the group may run on; empty for a single one."""
     together: int = 0
     """Nodes in a row, in the order of hosts, that must share one of the domains; 0 for all."""
+    component: int = -1
+    """Component of the heterogeneous job that holds the group; -1 for the group's own index."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables for the network of these nodes, set where the user's job has not."""
 

@@ -3,78 +3,70 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from ..catalogue import UnknownName, find_accelerator, find_model
+from ..catalogue import Model, UnknownName, find_accelerator, find_model
 from ..errors import UsageError, nearest
 from ..frameworks import capabilities
 from ..frameworks import names as framework_names
 from ..inventory import Inventory
-from ..placement import Ask, device_types
+from ..placement import Ask, Limits
+from ..planner import Capabilities, Fixed
+from .bounds import limits_of
+from .cards import Group, asked_groups
 from .settings import Settings
+from .site import Site
 
-_CARDS = re.compile(r"(?:([A-Za-z0-9_.\-]+):)?([0-9]{1,6})\Z")
+DEFAULT = "default"
+"""The origin of what nobody said."""
+TRAINING = ("full", "lora")
+_RECIPE = {"sequence": 4096, "global-batch": 1024, "lora-rank": 16}
+"""What is taken where nobody says otherwise."""
+FIXED = {"tp": "tp", "pp": "pp", "micro-batch": "micro_batch"}
+"""Planning values, read in the script itself, that settle a part of the layout."""
 
 
-def make_ask(inventory: Inventory, said: Mapping[str, str], given: Settings) -> Ask:
-    """Return what the planning options ask for, within the partitions of sbatch's.
+def ask_at(site: Site, said: Settings, parts: Sequence[Settings]) -> Ask:
+    """Return what is asked for, each group within the bounds of its component's options.
 
-    Raises ``UsageError`` that names the option.
+    Raises ``UsageError`` that names the option with its origin.
     """
-    if "cards" not in said:
-        raise UsageError("--cards is missing: how many, like --cards 64 or --cards h100:8,a100:8")
-    model = None
-    if "model" in said:
-        try:
-            model = find_model(said["model"])
-        except UnknownName as error:
-            hint = "'sn show models' lists the names; else give the path of a config.json"
-            raise UsageError(f"--model: {error}; {hint}") from error
-    framework = said.get("framework")
-    if framework is not None and framework not in framework_names():
-        hint = nearest(framework, framework_names())
-        raise UsageError(f"--framework: no framework '{framework}'; {hint}")
-    cards = _cards(inventory, said["cards"])
+    groups = asked_groups(site.inventory, said, parts)
+    limits = [
+        limits_of(site, parts[index if len(parts) > 1 else 0], group)
+        for index, group in enumerate(groups)
+    ]
+    return make_ask(site.inventory, said, groups, limits)
+
+
+def make_ask(
+    inventory: Inventory, said: Settings, groups: Sequence[Group], limits: Sequence[Limits]
+) -> Ask:
+    """Return what the planning options ask for, with groups and bounds known.
+
+    Raises ``UsageError`` that names the option with its origin.
+    """
+    cards = tuple((group.kind, group.devices) for group in groups)
+    model = _model(said)
+    devices = sum(group.devices for group in groups)
+    said.add("framework", default_framework(inventory, [kind for kind, _ in cards]), DEFAULT)
+    able = capabilities(_framework(said))
+    training = _training(said)
     return Ask(
         cards=cards,
-        able=capabilities(framework or default_framework(inventory, [kind for kind, _ in cards])),
+        able=able,
         model=model,
-        sequence=_positive(said, "sequence", 4096),
-        global_batch=_positive(said, "global-batch", 1024),
-        partitions=_partitions(inventory, given),
+        sequence=_positive(said, "sequence"),
+        global_batch=_global_batch(said, able, devices),
+        precision=_precision(said),
+        training=training,
+        lora_rank=_positive(said, "lora-rank") if training == "lora" else 1,
+        fixed=_fixed(said),
+        limits=tuple(limits),
+        least_gain=inventory.policy.supernode_gain,
         prefer=_prefer(inventory, cards),
-        notes=_converted(inventory, said["cards"], cards),
+        notes=(*said.notes, *(group.note for group in groups if group.note)),
     )
-
-
-def _partitions(inventory: Inventory, given: Settings) -> tuple[str, ...]:
-    """Return the partitions that the user allows, none for all."""
-    text = given.values.get("partition")
-    names = text.split(",") if text else []
-    known = [partition.name for partition in inventory.partitions]
-    for name in names:
-        if name not in known:
-            raise UsageError(f"{given.said('partition')}: no '{name}'; {nearest(name, known)}")
-    return tuple(names)
-
-
-def _prefer(inventory: Inventory, cards: Sequence[tuple[str | None, int]]) -> str | None:
-    """Return the partition that the site's policy gives small jobs whose kind is open."""
-    policy = inventory.policy
-    small = policy.whole_supernode_from is None or cards[0][1] < policy.whole_supernode_from
-    return policy.small_jobs_to if small and cards[0][0] is None else None
-
-
-def _converted(
-    inventory: Inventory, text: str, cards: Sequence[tuple[str | None, int]]
-) -> tuple[str, ...]:
-    """Return a note for each kind of card that Slurm counts as several devices."""
-    found = []
-    for part, (kind, devices) in zip(text.split(","), cards, strict=True):
-        count = int(part.rpartition(":")[2])
-        if kind is not None and devices != count:
-            found.append(f"{count} {kind} cards are {devices} devices")
-    return tuple(found)
 
 
 def default_framework(inventory: Inventory, kinds: Sequence[str | None]) -> str:
@@ -90,46 +82,68 @@ def default_framework(inventory: Inventory, kinds: Sequence[str | None]) -> str:
     return "torch" if len(vendors) == 1 else "flagscale"
 
 
-def _positive(values: Mapping[str, str], name: str, default: int) -> int:
-    text = values.get(name)
+def _model(said: Settings) -> Model | None:
+    text = said.values.get("model")
     if text is None:
-        return default
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise UsageError(f"--{name}: expected a positive whole number, got {text!r:.80}")
-    return int(text)
-
-
-def _cards(inventory: Inventory, text: str) -> tuple[tuple[str | None, int], ...]:
-    """Return (GRES type, devices) of each group; cards are converted to devices."""
-    found: list[tuple[str | None, int]] = []
-    for part in text.split(","):
-        match = _CARDS.match(part.strip())
-        if match is None or int(match.group(2)) == 0:
-            example = "'64' or 'h100:8,a100:8'"
-            raise UsageError(f"--cards: expected a number like {example}, got {text!r:.80}")
-        kind, count = match.group(1), int(match.group(2))
-        if kind is None:
-            found.append((None, count))
-            continue
-        gres_type, devices_per_card = _kind(inventory, kind)
-        found.append((gres_type, count * devices_per_card))
-    kinds = [kind for kind, _ in found]
-    if len(set(kinds)) < len(kinds):
-        raise UsageError(f"--cards: a kind stands twice in {text!r:.80}")
-    if len(kinds) > 1 and None in kinds:
-        raise UsageError("--cards: several groups need their kinds, like h100:16,a100:8")
-    return tuple(found)
-
-
-def _kind(inventory: Inventory, name: str) -> tuple[str, int]:
-    """Return the GRES type that a user means and its devices per card."""
+        return None
     try:
-        wanted = find_accelerator(name).id
-    except UnknownName:
-        wanted = name
-    for nodes in inventory.node_classes:
-        for devices in nodes.devices:
-            if name == devices.type or wanted == devices.accelerator:
-                return devices.type, find_accelerator(devices.accelerator).devices_per_card
-    known = device_types(inventory)
-    raise UsageError(f"--cards: no '{name}' at this site; {nearest(name, known)}")
+        return find_model(text)
+    except UnknownName as error:
+        hint = "'sn show models' lists the names; else give the path of a config.json"
+        raise UsageError(f"--model ({said.origins['model']}): {error}; {hint}") from error
+
+
+def _framework(said: Settings) -> str:
+    name = said.values["framework"]
+    if name not in framework_names():
+        hint = nearest(name, framework_names())
+        raise UsageError(f"--framework ({said.origins['framework']}): no '{name}'; {hint}")
+    return name
+
+
+def _training(said: Settings) -> str:
+    text = said.values.get("train", TRAINING[0])
+    if text not in TRAINING:
+        raise UsageError(f"{said.said('train')}: expected full or lora")
+    return text
+
+
+def _precision(said: Settings) -> str:
+    text = said.values.get("precision", "bf16")
+    if text not in ("bf16", "fp16"):
+        raise UsageError(f"{said.said('precision')}: bf16 and fp16 are planned")
+    return text
+
+
+def _fixed(said: Settings) -> Fixed:
+    """Return the sizes that the script's own arguments fix."""
+    sizes = {key: _positive(said, name) for name, key in FIXED.items() if name in said.values}
+    return Fixed(tp=sizes.get("tp"), pp=sizes.get("pp"), micro_batch=sizes.get("micro_batch"))
+
+
+def _global_batch(said: Settings, able: Capabilities, devices: int) -> int:
+    """Return the samples of a step, where need be from those of each replica.
+
+    Every device is a replica where the framework cuts no model.
+    """
+    each = [name for name in ("micro-batch", "accumulation") if name in said.values]
+    if "global-batch" in said.values or len(each) < 2 or able.tensor or able.pipeline:
+        return _positive(said, "global-batch")
+    return devices * _positive(said, "micro-batch") * _positive(said, "accumulation")
+
+
+def _prefer(inventory: Inventory, cards: Sequence[tuple[str | None, int]]) -> str | None:
+    """Return the partition that the site's policy gives small jobs whose kind is open."""
+    policy = inventory.policy
+    small = policy.whole_supernode_from is None or cards[0][1] < policy.whole_supernode_from
+    return policy.small_jobs_to if small and cards[0][0] is None else None
+
+
+def _positive(said: Settings, name: str) -> int:
+    said.add(name, str(_RECIPE.get(name, "")), DEFAULT)
+    text = said.values[name]
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise UsageError(
+            f"--{name} ({said.origins[name]}): expected a positive whole number, got {text!r:.80}"
+        )
+    return int(text)

@@ -19,15 +19,16 @@ class Request:
     """In words, for the user."""
 
 
-def compose(choice: Choice, blocks: frozenset[str]) -> Request:
+def compose(choice: Choice, blocks: frozenset[str], apart: bool = False) -> Request:
     """Return the request that gives a plan its nodes.
 
-    ``blocks`` are the partitions whose jobs Slurm places by topology/block.
+    ``blocks`` are the partitions whose jobs Slurm places by topology/block; ``apart`` makes
+    each group a component of its own.
     """
     slots = choice.slots
     if len(slots) == 1:
         return _single(slots[0], slots[0].partition in blocks)
-    if slots[0].partition not in blocks and _counted_fit(slots):
+    if not apart and slots[0].partition not in blocks and _counted_fit(slots):
         return _counted(slots)
     names = " + ".join("|".join(slot.domains) for slot in slots)
     return Request(
@@ -57,11 +58,19 @@ def _component(slot: Slot, block: bool) -> Component:
         ("ntasks-per-node", str(group.devices_per_node)),
         ("gres", f"{group.gres}:{group.name}:{group.devices_per_node}"),
         ("cpus-per-task", str(slot.cpus_per_device)),
+        ("mem", _memory(slot)),
     ]
     if group.gres != "gpu" and group.devices_per_node < slot.devices.count:
         # Slurm tells a step which devices it has for gres/gpu only: no neighbours, then.
         options.append(("exclusive", ""))
     return (*options, *_where(slot, block))
+
+
+def _memory(*slots: Slot) -> str:
+    """Return the memory on each node: all of it with all devices, else the devices' share."""
+    if all(slot.group.devices_per_node == slot.node_devices for slot in slots):
+        return "0"
+    return f"{min(slot.memory_mib for slot in slots)}M"
 
 
 def _where(slot: Slot, block: bool) -> list[tuple[str, str]]:
@@ -108,6 +117,7 @@ def _counted(slots: tuple[Slot, ...]) -> Request:
         ("ntasks-per-node", str(group.devices_per_node)),
         ("gres", f"{group.gres}:{group.devices_per_node}"),
         ("cpus-per-task", str(min(slot.cpus_per_device for slot in slots))),
+        ("mem", _memory(*slots)),
         ("constraint", f"[{counts}]"),
     )
     parts = ", ".join(f"{slot.group.nodes} in {slot.domains[0]}" for slot in slots)

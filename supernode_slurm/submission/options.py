@@ -16,10 +16,14 @@ class Option:
 
 
 PLANNING = (
-    Option("model", "NAME|FILE", "What is trained: a catalogue name, or a config.json."),
+    Option(
+        "model", "NAME|FILE|DIMS", "A catalogue name, a config.json, or layers=32,hidden=4096,..."
+    ),
     Option("cards", "N|KIND:N,...", "How many cards, or so many of each kind: h100:8,a100:8."),
     Option("sequence", "TOKENS", "Length of a sequence [default: 4096]."),
     Option("global-batch", "N", "Sequences per step [default: 1024]."),
+    Option("train", "full|lora", "All weights, or adapters on frozen ones [default: full]."),
+    Option("lora-rank", "N", "Rank of the adapters [default: 16]."),
     Option("framework", "NAME", "megatron, torch, flagscale ... [default: by the cards]."),
 )
 """What may stand on a ``#SN`` line and in SN_* variables."""
@@ -27,6 +31,9 @@ PLANNING = (
 OWN = (
     *PLANNING,
     Option("inventory", "FILE", "The inventory [default: $SN_INVENTORY, then /etc]."),
+    Option("pin", "", "Name the nodes instead of leaving them to Slurm."),
+    Option("carry", "", "Send sn-launch along, to nodes that do not have it."),
+    Option("keep-slurm-env", "", "Keep the SLURM_* variables of an enclosing job."),
     Option("dry-run", "", "Show what would be submitted; contact nobody."),
     Option("json", "", "Print the result as JSON."),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .. import __version__
 from ..errors import ConfigError, UsageError, Where
 
 _SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(?:ba|da|k|mk|z|a|)sh(?:\s|\Z)")
@@ -108,24 +108,11 @@ def _why_unread(line: str, late: bool) -> str:
     return "" if _DIRECTIVE.match(line) else "write '#SN --...' at the start of the line"
 
 
-def with_plan(script: Script, plan: str) -> str:
-    """Return the script with the plan exported before its first command.
-
-    Raises ``UsageError`` for a script of another language than the shell.
-    """
-    if not script.is_shell:
-        first = script.text.split("\n", 1)[0]
-        raise UsageError(
-            f"{script.origin}: the plan travels in a shell script, this one is {first!r:.60}: "
-            "wrap it in one: #!/bin/sh, then the program"
-        )
+def with_lines(script: Script, added: Sequence[str]) -> Script:
+    """Return a shell script with lines put before its first command."""
     lines = script.text.split("\n")
     at = _first_command(lines)
-    added = [
-        f"# sn-submit {__version__}: the plan of this job, read by sn-launch",
-        f"export SN_PLAN={shlex.quote(plan)}",
-    ]
-    return "\n".join([*lines[:at], *added, *lines[at:]])
+    return replace(script, text="\n".join([*lines[:at], *added, *lines[at:]]))
 
 
 def _first_command(lines: list[str]) -> int:

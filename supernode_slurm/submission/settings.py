@@ -11,12 +11,22 @@ class Settings:
 
     values: dict[str, str] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What was seen and could not be used, in words."""
 
     def add(self, name: str, value: str, origin: str) -> None:
         """Set a value unless a stronger source has."""
         if name not in self.values:
             self.values[name] = value
             self.origins[name] = origin
+
+    def without(self, name: str) -> Settings:
+        """Return the values but one."""
+        found = Settings(notes=self.notes)
+        for other, value in self.values.items():
+            if other != name:
+                found.add(other, value, self.origins[other])
+        return found
 
     def said(self, name: str) -> str:
         """Return an option as the user wrote it, with its origin, for a message."""

@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from .. import hostlist, units
+from .. import hostlist
 from ..errors import UsageError
 from ..inventory import Inventory
-from ..placement import Choice, Room, choose, inventory_view, live_view, remarks
-from ..plan import dumps
+from ..placement import Ask, Choice, View
+from ..plan import Plan, dumps
 from ..slurm import JobId, SlurmClient
-from ..slurmconf import assumed_release, block_partitions, find_release
-from .ask import make_ask
-from .commandline import CommandLine, sbatch_settings, settings
-from .compose import Request, compose
+from ..slurm import options as sbatch
+from .ask import ask_at
+from .carry import launcher_lines, plan_lines
+from .commandline import CommandLine
+from .compose import Component, Request, compose
+from .emitted import told
 from .merge import merge
-from .script import Script, read_script, unread_lines, with_plan
+from .pin import pinned
+from .prepared import Prepared
+from .script import Script, read_script, unread_lines, with_lines
+from .search import find_choice, room_for
 from .settings import Settings
+from .site import Site, look
+from .sources import planning_settings, sbatch_settings
 
-REFUSED = {
-    "quiet": "it would hide the job's id",
-    "test-only": "not supported yet: --dry-run shows the job, plain sbatch tests it",
-    "wait": "not supported yet: wait for the job's id that --parsable prints",
-}
-"""Options of sbatch that do not pass through, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A job, ready for sbatch."""
-
-    choice: Choice
-    request: Request
-    options: tuple[str, ...]
-    """All of sbatch's options, components separated by ``:``; ``--wrap`` has become the script."""
-    script: Script
-    """With the plan in it."""
-    arguments: tuple[str, ...]
-    asked: Settings
-    """Planning options."""
-    given: Settings
-    """sbatch's options that the user set, wherever."""
-    notes: tuple[str, ...]
-
-    @property
-    def argv(self) -> list[str]:
-        """Return the command, with the script's name where its file will stand."""
-        return ["sbatch", "--parsable", *self.options, self.script.name, *self.arguments]
+MARK = "sn-submit"
+"""Stands in the comment of each job, so that a job_submit plugin knows whose it is."""
 
 
 def prepare(
-    line: CommandLine, env: Mapping[str, str], inventory: Inventory, client: SlurmClient | None
+    line: CommandLine,
+    env: Mapping[str, str],
+    inventory: Inventory,
+    client: SlurmClient | None,
+    tag: str = "",
 ) -> Prepared:
     """Return the job for a command line; without a client nobody is asked.
 
@@ -62,77 +48,184 @@ def prepare(
     contradict the plan.
     """
     script = read_script(line.script, line.own.get("wrap"))
-    asked = settings(line, env, script)
-    given = sbatch_settings(line, env, script)
-    for name, reason in REFUSED.items():
-        if name in given.values:
-            raise UsageError(f"{given.said(name)}: {reason}")
-    ask = make_ask(inventory, asked.values, given)
-    view = live_view(inventory, client.nodes()) if client else inventory_view(inventory)
-    view = view.without(_excluded(given))
-    release = find_release(client.release()) if client else assumed_release(inventory.release)
-    room = Room(inventory, view, block_partitions(inventory, release))
-    choice = choose(room, ask)[0]
-    request = compose(choice, room.blocks)
-    request = merge(request, given, choice.slots)
-    _check_time(inventory, choice, given)
+    asked = planning_settings(line, env, script, inventory.policy.defaults)
+    parts = sbatch_settings(line, env, script)
+    _refuse(parts)
+    site = look(inventory, client, parts[0])
+    for words in line.components if site.release else ():
+        sbatch.values(words, site.release)  # Refuses what this release does not know.
+    _check_array(site, parts[0])
+    ask = ask_at(site, asked, parts)
+    choice, notes = find_choice(site, ask, asked, parts)
+    notes = (*site.view.notes, *ask.notes, *unread_lines(script), *notes)
+    choice, more = told(_in_users_order(choice, ask, len(parts)))
+    mark = f"{MARK}:{tag}" if tag else MARK
+    request = _request(site, choice, parts, mark)
+    if "pin" in line.own:
+        request = _pinned(request, choice, room_for(site, parts).view)
+    carried = "carry" in line.own or inventory.slurm.carry_launcher
+    filled, environment = _with_plan(script, choice.plan, carried, parts[0])
     return Prepared(
         choice=choice,
         request=request,
-        options=_options(request, line.sbatch),
-        script=Script(script.name, with_plan(script, dumps(choice.plan)), script.origin),
+        options=_options(request, line, parts),
+        script=filled,
+        environment=environment,
         arguments=line.arguments,
         asked=asked,
-        given=given,
-        notes=(*view.notes, *ask.notes, *unread_lines(script), *remarks(ask, choice)),
+        given=parts,
+        tag=mark,
+        notes=(*notes, *more),
     )
 
 
-def _excluded(given: Settings) -> list[str]:
-    text = given.values.get("exclude", "")
-    try:
-        return hostlist.expand(text) if text and "/" not in text else []
-    except ValueError as error:
-        raise UsageError(f"{given.said('exclude')}: {error}") from error
+def _check_array(site: Site, given: Settings) -> None:
+    """Refuse an index that Slurm does not take; MaxArraySize limits indexes, not their number."""
+    limit = site.config.get("MaxArraySize", "")
+    indexes = re.sub(r"[%:][0-9]+", "", given.values.get("array", ""))
+    highest = max(map(int, re.findall(r"[0-9]{1,12}", indexes)), default=0)
+    if limit.isdecimal() and highest >= int(limit):
+        raise UsageError(
+            f"{given.said('array')}: index {highest} is not below this site's MaxArraySize {limit}"
+        )
 
 
-def _check_time(inventory: Inventory, choice: Choice, given: Settings) -> None:
-    """Refuse a time limit that the partition does not give: the job would wait for ever."""
-    asked = given.values.get("time")
-    for name in {slot.partition for slot in choice.slots} if asked else ():
-        most = inventory.partition(name).max_time
-        try:
-            too_long = most and units.minutes(str(asked)) > units.minutes(most)
-        except ValueError as error:
-            raise UsageError(f"{given.said('time')}: {error}") from error
-        if too_long:
-            raise UsageError(
-                f"{given.said('time')} is more than partition {name}'s "
-                f"max_time {most}; ask for less, or for another partition"
-            )
+def _request(site: Site, choice: Choice, parts: Sequence[Settings], mark: str) -> Request:
+    """Return what sbatch is asked for, less what the user or the site decides."""
+    request = compose(choice, site.blocks, apart=len(parts) > 1)
+    ours = [
+        tuple(
+            (name, value)
+            for name, value in component
+            if not site.decides(name, dict(component)["partition"])
+        )
+        for component in request.components
+    ]
+    request = merge(replace(request, components=tuple(ours)), parts, choice.slots)
+    marked = tuple(_marked(part, parts[0], mark) for part in request.components)
+    return replace(request, components=marked)
 
 
-def _options(request: Request, user: tuple[str, ...]) -> tuple[str, ...]:
+def _refuse(parts: Sequence[Settings]) -> None:
+    for given in parts:
+        if "quiet" in given.values:
+            raise UsageError(f"{given.said('quiet')}: it would hide the job's id")
+
+
+def _in_users_order(choice: Choice, ask: Ask, components: int) -> Choice:
+    """Return the choice with its groups bound to the components that the user wrote.
+
+    The plan keeps its own order of ranks.
+    """
+    if components == 1:
+        return choice
+    kinds = [kind for kind, _ in ask.cards]
+    groups = tuple(
+        replace(group, component=kinds.index(group.name)) for group in choice.plan.groups
+    )
+    slots = tuple(sorted(choice.slots, key=lambda slot: kinds.index(slot.group.name)))
+    return replace(choice, plan=replace(choice.plan, groups=groups), slots=slots)
+
+
+def _marked(component: Component, given: Settings, mark: str) -> Component:
+    said = given.values.get("comment")
+    return (*component, ("comment", f"{said} {mark}" if said else mark))
+
+
+def _pinned(request: Request, choice: Choice, view: View) -> Request:
+    """Return the request with its nodes by name."""
+    lists = [pinned(slot, view) for slot in choice.slots]
+    if len(request.components) == 1:
+        lists = [hostlist.fold(host for text in lists for host in hostlist.expand(text))]
+    named = zip(request.components, lists, strict=True)
+    components = tuple((*part, ("nodelist", hosts)) for part, hosts in named)
+    return replace(
+        request, components=components, why=f"{request.why}; pinned to {' : '.join(lists)}"
+    )
+
+
+def _with_plan(
+    script: Script, plan: Plan, carried: bool, given: Settings
+) -> tuple[Script, dict[str, str]]:
+    """Return the script with the plan, or the environment that takes it to another language.
+
+    Raises ``UsageError`` where neither can be.
+    """
+    text = dumps(plan)
+    if script.is_shell:
+        return with_lines(script, [*plan_lines(text), *(launcher_lines() if carried else ())]), {}
+    first = script.text.split("\n", 1)[0]
+    if carried:
+        raise UsageError(
+            f"{script.origin}: sn-launch travels in a shell script, this one is {first!r:.60}: "
+            "wrap it in one: #!/bin/sh, then the program"
+        )
+    exported = given.values.get("export")
+    if exported is not None and "ALL" not in exported.split(","):
+        raise UsageError(
+            f"{given.said('export')} keeps the plan from {script.origin}, which is no shell "
+            "script: add ALL, or wrap it in one: #!/bin/sh, then the program"
+        )
+    return script, {"SN_PLAN": text}
+
+
+def _options(request: Request, line: CommandLine, parts: Sequence[Settings]) -> tuple[str, ...]:
     """Return the user's options and ours; every component restates both."""
     words: list[str] = []
     for index, component in enumerate(request.components):
         words += [":"] if index else []
-        words += user
+        words += line.components[index if len(line.components) > 1 else 0]
+        if index and len(parts) == 1:
+            # sbatch gives the script's own lines to the first component only.
+            words += _restated(parts[0], {name for name, _ in component})
         words += [f"--{name}={value}" if value else f"--{name}" for name, value in component]
     return tuple(words)
 
 
-def submit(prepared: Prepared, client: SlurmClient) -> JobId:
-    """Submit a prepared job.
+def _restated(given: Settings, ours: set[str]) -> list[str]:
+    return [
+        f"--{name}={value}" if value else f"--{name}"
+        for name, value in given.values.items()
+        if given.origins[name].startswith("#SBATCH") and name not in ours
+    ]
 
-    The script goes through a file of its own name, so that the job is called after it;
-    sbatch copies it.
+
+def submit(prepared: Prepared, client: SlurmClient) -> JobId:
+    """Submit a prepared job."""
+    with _file(prepared) as arguments:
+        return _with(prepared, client).submit(arguments, tag=prepared.tag)
+
+
+def test_only(prepared: Prepared, client: SlurmClient) -> str:
+    """Return what Slurm says of a job that it does not take: when and where it could run."""
+    with _file(prepared) as arguments:
+        return client.test_only(arguments)
+
+
+def wait_for(prepared: Prepared, client: SlurmClient, submitted: Callable[[JobId], None]) -> int:
+    """Submit a prepared job, say so, and return the job's exit code once it has ended."""
+    with _file(prepared) as arguments:
+        return _with(prepared, client).submit_and_wait(
+            arguments, tag=prepared.tag, submitted=submitted
+        )
+
+
+def _with(prepared: Prepared, client: SlurmClient) -> SlurmClient:
+    """Return the client whose submissions get the job's own variables."""
+    return client.passing(prepared.environment) if prepared.environment else client
+
+
+@contextmanager
+def _file(prepared: Prepared) -> Iterator[list[str]]:
+    """Give the words of sbatch for a job whose script lies in a file for so long.
+
+    The file has the script's own name, so that the job is called after it; sbatch copies it.
     """
     folder = Path(tempfile.mkdtemp(prefix="sn-submit."))
     try:
         path = folder / prepared.script.name
         path.write_text(prepared.script.text, encoding="utf-8", errors="surrogateescape")
         path.chmod(0o600)
-        return client.submit([*prepared.options, str(path), *prepared.arguments])
+        yield [*prepared.options, str(path), *prepared.arguments]
     finally:
         shutil.rmtree(folder, ignore_errors=True)

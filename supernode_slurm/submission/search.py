@@ -1,0 +1,67 @@
+"""The best plan and place for a job; where there is none, which of its options are in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from ..errors import PlanError, UsageError
+from ..placement import Ask, Choice, Room, choose, remarks
+from .ask import FIXED, ask_at
+from .bounds import BOUNDS, host_list
+from .settings import Settings
+from .site import Site
+
+
+def room_for(site: Site, parts: Sequence[Settings]) -> Room:
+    """Return the room less the nodes that the job excludes."""
+    view = site.view.without(host for given in parts for host in host_list(given, "exclude"))
+    return Room(site.inventory, view, site.blocks, site.closed)
+
+
+def find_choice(
+    site: Site, ask: Ask, asked: Settings, parts: Sequence[Settings]
+) -> tuple[Choice, tuple[str, ...]]:
+    """Return the best choice, and what the user should know of it.
+
+    In a room rebuilt from Slurm, which knows no speeds, a job that cannot be planned is
+    placed. Raises ``UsageError`` where the user's own options leave no choice, ``PlanError``
+    where there is none at all.
+    """
+    room = room_for(site, parts)
+    try:
+        choice = choose(room, ask)[0]
+    except PlanError as error:
+        if ask.model is not None and site.inventory.rebuilt:
+            placed = choose(room, replace(ask, model=None))[0]
+            return placed, (f"placed, not planned: {error}",)
+        if culprits := _culprits(site, asked, parts):
+            said = " and ".join(dict.fromkeys(culprits))
+            raise UsageError(f"{said} cannot be had together: {error}") from error
+        raise
+    return choice, tuple(remarks(site.inventory, ask, choice))
+
+
+def _culprits(site: Site, asked: Settings, parts: Sequence[Settings]) -> list[str]:
+    """Return what the user wrote and, left out alone, would leave a choice; with the cards."""
+    found = []
+    for name in BOUNDS:
+        less = [given.without(name) for given in parts]
+        there = replace(site, reserved=None) if name == "reservation" else site
+        if less != list(parts) and _has_choice(there, asked, less):
+            found += [given.said(name) for given in parts if name in given.values]
+    for name in FIXED:
+        less_asked = asked.without(name)
+        if less_asked != asked and _has_choice(site, less_asked, parts):
+            found.append(asked.said(name))
+    if found and "cards" in asked.values:
+        found.append(asked.said("cards"))
+    return found
+
+
+def _has_choice(site: Site, asked: Settings, parts: Sequence[Settings]) -> bool:
+    with suppress(PlanError, UsageError):
+        choose(room_for(site, parts), ask_at(site, asked, parts))
+        return True
+    return False

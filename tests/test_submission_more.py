@@ -1,0 +1,454 @@
+"""sn-submit without Slurm: components, filling in, limits of a user, worth of a supernode."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supernode_slurm.cli import submit as cli
+from supernode_slurm.data import data_dir
+from supernode_slurm.errors import ConfigError, PlanError, UsageError
+from supernode_slurm.inventory import Inventory
+from supernode_slurm.inventory import loads as loads_inventory
+from supernode_slurm.plan import loads
+from supernode_slurm.slurm import Allocated, Association, Associations, Gres, JobId, Reservation
+from supernode_slurm.slurm import options as sbatch
+from supernode_slurm.submission.commandline import parse
+from supernode_slurm.submission.here import plan_here
+from supernode_slurm.submission.submit import Prepared, prepare, submit, test_only, wait_for
+from tests.fake_slurm import FakeSlurm
+
+MIXED = (Path(str(data_dir("topology_conf"))) / "inventories" / "mixed.yaml").read_text()
+SCRIPT = "#!/bin/bash\n#SBATCH --time=1:00:00\n\nsn-launch python3 train.py\n"
+test_only.__test__ = False  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def mixed() -> Inventory:
+    return loads_inventory(MIXED)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "train.sh"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def prepared(words: str, inventory: Inventory, **env: str) -> Prepared:
+    return prepare(parse(shlex.split(words)), env, inventory, FakeSlurm(inventory))
+
+
+def parts(job: Prepared) -> list[dict[str, str | None]]:
+    return [sbatch.values(part) for part in sbatch.split([*job.options, "x"]).components]
+
+
+def test_a_users_components_stay_in_their_order(mixed: Inventory, script: str) -> None:
+    words = f"--model llama-3-70b --cards h100:64,ascend910c:32 -t 10 : -t 20 --qos=low {script}"
+    job = prepared(words, mixed)
+    first, second = parts(job)
+    assert (first["gres"], first["time"], "qos" in first) == ("gpu:h100:8", "10", False)
+    assert (second["gres"], second["time"], second["qos"]) == ("gpu:ascend910c:16", "20", "low")
+    groups = job.choice.plan.groups
+    assert {group.name: group.component for group in groups} == {"ascend910c": 1, "h100": 0}
+
+
+def test_components_say_themselves_how_many_cards(mixed: Inventory, script: str) -> None:
+    words = f"-N1 --gres=gpu:h100:8 : -p small -N2 --gres=gpu:a100:4 {script}"
+    job = prepared(words, mixed)
+    assert [(part["nodes"], part["partition"]) for part in parts(job)] == [
+        ("1", "train"),
+        ("2", "small"),
+    ]
+    assert [group.devices_per_node for group in job.choice.plan.groups] == [8, 4]
+
+
+def test_components_may_stand_in_the_script(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "het.sh"
+    path.write_text(
+        "#!/bin/sh\n#SBATCH -N1 --gres=gpu:h100:8\n#SBATCH hetjob\n"
+        "#SBATCH -N1 --gres=gpu:a100:8 -p small\ntrue\n"
+    )
+    job = prepared(str(path), mixed)
+    assert [part.get("partition") for part in parts(job)] == ["train", None]
+    assert job.given[1].said("partition") == f"--partition=small (#SBATCH in {path})"
+    with pytest.raises(UsageError, match="3 components on the command line, 2 by '#SBATCH het"):
+        prepared(f"-N1 : -N1 : -N1 {path}", mixed)
+
+
+def test_every_component_restates_the_lines_of_the_script(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "s.sh"
+    path.write_text("#!/bin/sh\n#SBATCH --time=30 --account=a\n#SBATCH --exclusive\ntrue\n")
+    first, second = parts(prepared(f"--cards h100:8,ascend910c:8 {path}", mixed))
+    assert "time" not in first  # sbatch reads it in the script.
+    assert (second["time"], second["account"], second["exclusive"]) == ("30", "a", None)
+
+
+def test_a_part_of_a_node_gets_its_share_of_memory_and_cpus(mixed: Inventory, script: str) -> None:
+    (found,) = parts(prepared(f"--cards h100:2 {script}", mixed))
+    assert found["mem"] == f"{1900 * 1024 * 2 // 8}M"
+    assert found["cpus-per-task"] == "12"
+    (found,) = parts(prepared(f"--cards h100:2 --mem-per-cpu=4G --cpus-per-gpu=3 {script}", mixed))
+    assert "mem" not in found
+    assert "cpus-per-task" not in found
+
+
+@pytest.mark.parametrize(
+    ("option", "gone"),
+    [
+        ("DefMemPerGPU: 100000", "mem"),
+        ("DefMemPerCPU: 1000", "mem"),
+        ("JobDefaults: DefCpuPerGPU=4", "cpus-per-task"),
+    ],
+)
+def test_what_the_site_decides_is_not_filled_in(option: str, gone: str, script: str) -> None:
+    old = "pools: [pool-a100], max_time: 7"
+    new = f"pools: [pool-a100], options: {{{option}}}, max_time: 7"
+    room = loads_inventory(MIXED.replace(old, new))
+    (found,) = parts(prepared(f"--cards h100:2 {script}", room))
+    assert gone not in found
+    assert len({"mem", "cpus-per-task"} & set(found)) == 1
+
+
+def test_slurms_own_default_of_memory_counts(mixed: Inventory, script: str) -> None:
+    class Slurm(FakeSlurm):
+        def config(self) -> dict[str, str]:
+            return {**super().config(), "DefMemPerNode": "4096"}
+
+    job = prepare(parse(["--cards", "h100:2", script]), {}, mixed, Slurm(mixed))
+    assert "mem" not in parts(job)[0]
+
+
+def test_each_group_knows_its_network(script: str) -> None:
+    network = "network: {interface: bond0, hcas: [mlx5_0, mlx5_1], environment: {NCCL_IB_TC: 106}}"
+    ascend = "network: {interface: enp1s0}"
+    text = MIXED.replace("{h100-sxm: 8}", "{h100-sxm: 8}\n      " + network)
+    room = loads_inventory(text.replace("{ascend-910c: 16}", "{ascend-910c: 16}\n      " + ascend))
+    job = prepared(f"--cards h100:8,ascend910c:8 {script}", room)
+    found = {group.name: group.environment for group in job.choice.plan.groups}
+    assert found["h100"] == {
+        "GLOO_SOCKET_IFNAME": "bond0",
+        "TP_SOCKET_IFNAME": "bond0",
+        "NCCL_SOCKET_IFNAME": "=bond0",
+        "NCCL_IB_HCA": "=mlx5_0,mlx5_1",
+        "NCCL_IB_TC": "106",
+    }
+    assert found["ascend910c"]["HCCL_SOCKET_IFNAME"] == "enp1s0"
+    assert not any(name.startswith("NCCL") for name in found["ascend910c"])
+
+
+@pytest.mark.parametrize(
+    ("network", "reason"),
+    [
+        ("{interface: 'bond0; rm -rf'}", "a device like 'bond0'"),
+        ("{environment: {LD_PRELOAD: x}}", "a variable of a communication library"),
+        ("{environment: {NCCL_DEBUG: 'a b'}}", "a value without blanks"),
+        ("{nics: [a]}", "unknown key 'nics'"),
+    ],
+)
+def test_a_network_that_cannot_be_is_refused(network: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        loads_inventory(MIXED.replace("{h100-sxm: 8}", "{h100-sxm: 8}\n      network: " + network))
+
+
+def test_pinned_nodes_are_named_free_ones_first(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    slurm.change(["h1-01", "h2-01"], "ALLOCATED", cpus_allocated=96)
+    job = prepare(parse(["--pin", "--cards", "h100:16", script]), {}, mixed, slurm)
+    assert parts(job)[0]["nodelist"] == "h1-[02-03]"
+    assert "pinned to h1-[02-03]" in job.request.why
+    both = prepare(parse(["--pin", "--cards", "h100:8,a100:16", script]), {}, mixed, slurm)
+    assert parts(both)[0]["nodelist"] in ("a[01-02],h1-02", "a[01-02],h2-02")
+
+
+def test_the_launcher_travels_where_it_is_asked_to(
+    mixed: Inventory, script: str, tmp_path: Path
+) -> None:
+    job = prepared(f"--carry --cards h100:8 {script}", mixed)
+    text = job.script.text.replace("sn-launch python3 train.py", "sn-launch --help; ls $SN_CARRIED")
+    path = tmp_path / "run.sh"
+    path.write_text(text)
+    for shell in ("bash", "dash"):
+        env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+        done = subprocess.run(
+            [shell, str(path)], env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "sn-launch" in done.stdout
+        assert not list(tmp_path.glob("sn-launch.*"))
+    assert "SN_CARRIED" not in prepared(f"--cards h100:8 {script}", mixed).script.text
+    everywhere = loads_inventory(MIXED.replace('"24.11"', '"24.11", carry_launcher: true'))
+    assert "SN_CARRIED" in prepared(f"--cards h100:8 {script}", everywhere).script.text
+
+
+def test_each_job_has_a_mark_of_its_own_beside_the_users_comment(
+    mixed: Inventory, script: str
+) -> None:
+    slurm = FakeSlurm(mixed)
+    line = parse(["--comment=my run", "--cards", "h100:8", script])
+    job = prepare(line, {}, mixed, slurm, "1234")
+    assert parts(job)[0]["comment"] == "my run sn-submit:1234"
+    submit(job, slurm)
+    assert slurm.tags == ["sn-submit:1234"]
+
+
+def test_waiting_forwards_the_jobs_code_and_tells_its_id(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    slurm.exit_code = 7
+    job = prepare(parse(["-W", "--cards", "h100:8", script]), {}, mixed, slurm)
+    assert job.sets("wait")
+    told: list[JobId] = []
+    assert wait_for(job, slurm, told.append) == 7
+    assert told == [JobId(1)]
+
+
+def test_test_only_asks_slurm_and_submits_nothing(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    job = prepare(parse(["--test-only", "--cards", "h100:8", script]), {}, mixed, slurm)
+    assert job.sets("test-only")
+    assert "to start at" in test_only(job, slurm)
+    assert slurm.submitted == []
+
+
+def test_a_closed_partition_is_no_place(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    slurm.close("train")
+    line = parse(["--cards", "h100:8", script])
+    with pytest.raises(PlanError, match="partition train: State is DOWN"):
+        prepare(line, {}, mixed, slurm)
+    job = prepare(parse(["--cards", "a100:8", script]), {}, mixed, slurm)
+    assert parts(job)[0]["partition"] == "small"
+
+
+def test_an_account_that_a_partition_refuses_is_told(
+    mixed: Inventory, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = FakeSlurm(mixed)
+    slurm._partitions["train"] = replace(slurm._partitions["train"], allow_accounts=("physics",))
+    slurm.accounting = Associations("chemistry", (Association("chemistry", "", ()),))
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)  # Root may use every partition.
+    line = parse(["--cards", "h100:8", script])
+    with pytest.raises(PlanError, match="AllowAccounts is physics, not chemistry"):
+        prepare(line, {}, mixed, slurm)
+
+
+def test_a_reservation_opens_its_nodes_and_no_others(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    hosts = tuple(f"h2-0{number}" for number in range(1, 5))
+    slurm.change(hosts, "IDLE", "RESERVED")
+    slurm.kept = (
+        Reservation(
+            name="week", is_active=True, hosts=hosts, users=(), accounts=(), groups=(),
+            partition="", flags=frozenset(), start=0, end=1,
+        ),
+    )  # fmt: skip
+    job = prepare(parse(["--reservation=week", "--cards", "h100:32", script]), {}, mixed, slurm)
+    assert job.choice.slots[0].domains == ("sn2",)
+    for words in (["--cards", "h100:64"], ["--reservation=week", "--cards", "h100:64"]):
+        found = parse([*words, script])
+        if "--reservation=week" in words:
+            with pytest.raises(UsageError, match=r"--reservation=week .command line. and --cards"):
+                prepare(found, {}, mixed, slurm)
+        else:
+            assert prepare(found, {}, mixed, slurm).choice.slots[0].domains == ("sn1",)
+    with pytest.raises(UsageError, match="no 'weak'; did you mean 'week'"):
+        prepare(parse(["--reservation=weak", "--cards", "h100:8", script]), {}, mixed, slurm)
+
+
+POOL_OF_H100 = """
+  - name: pool-h100
+    nodes: {hosts: "p[01-08]", devices: {h100-sxm: 8}, sockets: 2, cores: 48, memory: 1900 GiB}
+
+partitions:"""
+
+
+def with_pool(policy: str) -> Inventory:
+    text = MIXED.replace("\npartitions:", POOL_OF_H100, 1)
+    text = text.replace("[ascend, pool-a100]", "[ascend, pool-a100, pool-h100]")
+    text = text.replace(
+        "pools: [pool-a100], max_time: 7", "pools: [pool-a100, pool-h100], max_time: 7"
+    )
+    return loads_inventory(text.replace("{whole_supernode", f"{{{policy}whole_supernode"))
+
+
+def test_the_plan_says_what_the_supernode_gains(script: str) -> None:
+    job = prepared(f"--model llama-3-70b --cards h100:64 {script}", with_pool(""))
+    assert job.choice.slots[0].domains == ("sn1", "sn2")
+    gain = job.choice.gain
+    assert gain is not None
+    assert gain.share > 0
+    assert f"supernode sn1|sn2: {gain.share:+.0%} against pool-h100: TP=" in job.notes[0]
+    assert "inside the domain" in job.notes[0]
+
+
+def test_a_supernode_that_gains_too_little_is_left_to_others(script: str) -> None:
+    words = f"--model llama-3-70b --cards h100:64 {script}"
+    job = prepared(words, with_pool("supernode_gain: 90 %, "))
+    assert job.choice.slots[0].domains == ("pool-h100",)
+    assert "to the pool: a supernode gains +" in job.notes[0]
+    assert "the policy wants 90%" in job.notes[0]
+    kept = prepared(f"-C sn1 {words}", with_pool("supernode_gain: 90 %, "))
+    assert kept.choice.slots[0].domains == ("sn1",)
+
+
+def test_without_a_pool_the_gain_is_over_the_same_cards_apart(
+    mixed: Inventory, script: str
+) -> None:
+    job = prepared(f"--model llama-3-70b --cards h100:64 {script}", mixed)
+    assert "against the same cards in ordinary nodes" in job.notes[0]
+
+
+def test_the_sites_defaults_are_the_weakest(script: str, tmp_path: Path) -> None:
+    defaults = "defaults: {sequence: 8192, global_batch: 512, framework: torchtitan}"
+    room = loads_inventory(MIXED.replace("{whole_supernode", f"{{{defaults}, whole_supernode"))
+    words = f"--model llama-3-8b --cards h100:8 {script}"
+    job = prepared(words, room)
+    assert (job.choice.plan.sequence, job.choice.plan.framework) == (8192, "torchtitan")
+    assert job.asked.origins["sequence"] == "the site's policy"
+    config = tmp_path / "supernode" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text("sequence: 2048\n")
+    job = prepared(words, room, XDG_CONFIG_HOME=str(tmp_path))
+    assert job.choice.plan.sequence == 2048
+    assert job.asked.origins["sequence"] == f"{config}:1:11"
+    job = prepared(words, room, XDG_CONFIG_HOME=str(tmp_path), SN_SEQUENCE="1024")
+    assert job.choice.plan.sequence == 1024
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("sequenc: 1\n", "'sequenc' is no planning option; did you mean 'sequence'"),
+        ("- 1\n", "expected planning options"),
+        ("sequence: [1]\n", "expected one value"),
+        ("sequence: 1\nsequence: 2\n", "sequence"),
+        ("sequence: 'x\n", "config.yaml"),
+        ("\xff", "config.yaml"),
+    ],
+)
+def test_a_broken_config_is_named(
+    text: str, reason: str, mixed: Inventory, script: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match=reason):
+        prepared(f"--cards h100:8 {script}", mixed, SN_CONFIG=str(config))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        prepared(f"--cards h100:8 {script}", mixed, SN_CONFIG=str(tmp_path / "none.yaml"))
+
+
+def test_lora_is_planned_and_told(mixed: Inventory, script: str) -> None:
+    words = f"--model llama-3-70b --cards h100:8 {script}"
+    with pytest.raises(PlanError):
+        prepared(words, mixed)
+    job = prepared(f"--train lora --lora-rank 8 {words}", mixed)
+    assert job.choice.plan.training == "lora"
+    assert "LoRA" in cli.summary(job)
+
+
+def test_a_room_that_slurm_shows_is_placed_where_no_speed_is_known(script: str) -> None:
+    room = loads_inventory(MIXED.replace(", bandwidth: 450 GB/s", ""))
+    words = f"--model llama-3-70b --cards h100:64 {script}"
+    with pytest.raises(PlanError, match="nobody has said how fast 'sn1' is: add its bandwidth"):
+        prepared(words, room)
+    job = prepared(words, replace(room, rebuilt=True))
+    assert job.choice.plan.pipelines == ()
+    assert any("placed, not planned: " in note and "'sn1'" in note for note in job.notes)
+    assert parts(job)[0]["constraint"] == "[sn1|sn2]"
+
+
+def allocation(slurm: FakeSlurm, text: str, *held: Allocated) -> dict[str, str]:
+    """Give the fake a job that holds some nodes; return its environment."""
+    job = slurm.submit(["--gres=gpu:1"], text)
+    slurm._jobs[job.number] = replace(slurm.job(job), allocated=held)
+    return {"SLURM_JOB_ID": str(job.number)}
+
+
+PLANNED = "#!/bin/sh\n#SN --model llama-3-70b\nsn-launch python3 train.py\n"
+
+
+def test_a_plan_is_made_for_the_nodes_that_slurm_gave(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    hosts = tuple(f"h2-0{number}" for number in range(1, 9))
+    env = allocation(slurm, PLANNED, Allocated(hosts, (Gres("gpu", "h100", 8),)))
+    choice, _ = plan_here(mixed, slurm, env)
+    same = prepared(f"--model llama-3-70b --cards h100:64 {script}", mixed).choice.plan
+    assert choice.plan.pipelines == same.pipelines
+    assert choice.plan.predicted == same.predicted
+    assert choice.plan.groups[0].hosts == "h2-[01-08]"
+
+
+def test_nodes_of_two_supernodes_share_their_fabric_in_parts_only(mixed: Inventory) -> None:
+    slurm = FakeSlurm(mixed)
+    hosts = ("h1-01", "h1-02", "h1-03", "h2-01", "h2-02", "h2-03", "h2-04", "h2-05")
+    env = allocation(slurm, PLANNED, Allocated(hosts, (Gres("gpu", "h100", 8),)))
+    choice, _ = plan_here(mixed, slurm, env)
+    assert choice.slots[0].offer.domain_nodes == 1
+    assert max(mesh.tp for mesh in choice.plan.pipelines[0].meshes) <= 8
+
+
+def test_parts_of_nodes_and_two_kinds_are_planned_as_they_are(mixed: Inventory) -> None:
+    slurm = FakeSlurm(mixed)
+    text = "#!/bin/sh\n#SN --model llama-3-8b --global-batch 96\nsn-launch true\n"
+    held = (
+        Allocated(("a01",), (Gres("gpu", "a100", 8),)),
+        Allocated(("h1-01",), (Gres("gpu", "h100", 8),)),
+    )
+    choice, _ = plan_here(mixed, slurm, allocation(slurm, text, *held))
+    assert sorted(group.name for group in choice.plan.groups) == ["a100", "h100"]
+    half = Allocated(("h1-01", "h1-02"), (Gres("gpu", "h100", 4),))
+    env = allocation(slurm, text, half)
+    choice, _ = plan_here(mixed, slurm, env)
+    assert (choice.plan.groups[0].nodes, choice.plan.groups[0].devices_per_node) == (2, 4)
+    none = allocation(slurm, "#!/bin/sh\nsn-launch true\n", half)
+    choice, notes = plan_here(mixed, slurm, none)
+    assert choice.plan.pipelines == ()
+    assert "placed, not planned: no model was named" in notes
+
+
+def test_an_allocation_without_known_devices_is_told(mixed: Inventory) -> None:
+    slurm = FakeSlurm(mixed)
+    with pytest.raises(UsageError, match="not inside a Slurm job"):
+        plan_here(mixed, slurm, {})
+    env = allocation(slurm, PLANNED, Allocated(("h1-01",), ()))
+    with pytest.raises(PlanError, match="has no devices that the inventory knows"):
+        plan_here(mixed, slurm, env)
+    uneven = (
+        Allocated(("h1-01",), (Gres("gpu", "h100", 5),)),
+        Allocated(("h1-02",), (Gres("gpu", "h100", 3),)),
+    )
+    with pytest.raises(PlanError, match=r"unequal numbers of h100: 1 x 3, 1 x 5"):
+        plan_here(mixed, slurm, allocation(slurm, PLANNED, *uneven))
+
+
+def test_an_option_that_the_release_does_not_know_is_refused(mixed: Inventory, script: str) -> None:
+    old = FakeSlurm(mixed, "22.05")
+    with pytest.raises(UsageError, match=r"sbatch 22\.05 has no option --segment"):
+        prepare(parse(["--segment=2", "--cards", "h100:16", script]), {}, mixed, old)
+
+
+def test_json_holds_every_value_with_its_origin(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    room = tmp_path / "mixed.yaml"
+    room.write_text(MIXED)
+    words = ["--inventory", str(room), "--dry-run", "--json", "--model", "llama-3-8b"]
+    assert cli.run([*words, "--cards", "h100:8", script]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    origins = {value["option"]: value["origin"] for value in shown["values"]}
+    assert origins["cards"] == "command line"
+    assert origins["time"] == f"#SBATCH in {script}"
+    assert origins["gres"] == "the plan"
+    assert loads(json.dumps(shown["plan"])).devices == 8
+
+
+def test_an_index_above_the_limit_of_arrays_is_refused(mixed: Inventory, script: str) -> None:
+    assert prepared(f"--array=0-1000:7%50 --cards h100:8 {script}", mixed)
+    with pytest.raises(UsageError, match=r"index 1001 is not below this site's MaxArraySize 1001"):
+        prepared(f"-a 5,900-1001%2 --cards h100:8 {script}", mixed)
