@@ -51,6 +51,9 @@ def test_every_framework_has_its_row() -> None:
         "mindspeed",
         "flagscale",
         "deepspeed",
+        "hf",
+        "llamafactory",
+        "swift",
         "torchtitan",
         "torch",
     }

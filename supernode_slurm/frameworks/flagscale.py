@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any
 
 from ..catalogue import platform
 from ..errors import PlanError
 from ..plan import Pipeline, Plan
+
+NOTES = ("each node says its own --hetero-current-device-type, the name of its group of devices",)
 
 _RECOMPUTE = {
     "none": "",
@@ -55,6 +58,31 @@ def layout(plan: Plan) -> str:
         f"  global_batch_size: {plan.global_batch}\n"
         f"  untie_embeddings_and_output_weights: {_yaml(not plan.tied_embeddings)}\n"
     )
+
+
+def arguments(plan: Plan) -> list[str]:
+    """Return the same as words for its training program, past the runner that starts over ssh.
+
+    The runner writes its YAML into words like these. What differs by node is left to the
+    command: ``--hetero-current-device-type``. FlagScale 0.8.0's parser was given them.
+    """
+    import yaml
+
+    parts = yaml.load(layout(plan), Loader=yaml.CSafeLoader)
+    return _words({**parts["system"], **parts["model"]})
+
+
+def _words(settings: dict[str, Any]) -> list[str]:
+    found: list[str] = []
+    for name, value in settings.items():
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, dict):
+            found += _words(value)
+        elif value is True:
+            found.append(option)
+        elif value is not False and name != "hetero_current_device_type":
+            found += [option, *map(str, value if isinstance(value, list) else [value])]
+    return found
 
 
 def _checked(plan: Plan) -> Pipeline:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import PlanError
-from ..plan import Mesh, Pipeline, Plan
+from ..plan import Pipeline, Plan
+from .single import single
 
 _RECOMPUTE = {
     "none": (),
@@ -24,15 +25,13 @@ def arguments(plan: Plan) -> list[str]:
 
     The data-parallel size follows from the number of ranks. Raises ``PlanError`` for what
     one set of arguments cannot say. Written from the frameworks' sources (NVIDIA/Megatron-LM
-    d98e8a6, Ascend/MindSpeed-LLM c77308a); not run against them.
+    d98e8a6, Ascend/MindSpeed-LLM c77308a). The argument parser of the Megatron-LM in FlagScale
+    0.8.0 was given them, and megatron-core 0.16.1 the layouts; MindSpeed-LLM was not, and no
+    training was run.
     """
-    pipeline = _single(plan)
-    mesh = pipeline.meshes[0]
-    if plan.global_batch % (mesh.micro_batch * mesh.dp):
-        raise PlanError(
-            f"global batch {plan.global_batch} is no multiple of micro-batch x DP = "
-            f"{mesh.micro_batch} x {mesh.dp}, which Megatron demands"
-        )
+    pipeline, mesh = single(plan, "Megatron")
+    if mesh.zero > 1:
+        raise PlanError(f"Megatron shards by ZeRO-1, the plan by ZeRO-{mesh.zero}; take less")
     found = [
         *("--tensor-model-parallel-size", str(mesh.tp)),
         *("--pipeline-model-parallel-size", str(len(pipeline.stages))),
@@ -43,35 +42,18 @@ def arguments(plan: Plan) -> list[str]:
     ]
     if mesh.sequence_parallel:
         found.append("--sequence-parallel")
-    if mesh.dp > 1:
+    if mesh.dp > 1 or mesh.zero == 1:
         found.append("--overlap-grad-reduce")
     if mesh.zero == 1:
         found.extend(["--use-distributed-optimizer", "--overlap-param-gather"])
     return found + _layers(plan, pipeline)
 
 
-def _single(plan: Plan) -> Pipeline:
-    if len(plan.pipelines) != 1:
-        raise PlanError(f"Megatron runs one pipeline, the plan has {len(plan.pipelines)}")
-    pipeline = plan.pipelines[0]
-    if len({_cut(mesh) for mesh in pipeline.meshes}) != 1:
-        raise PlanError(
-            "Megatron cuts all stages alike, the plan's meshes differ; plan for flagscale"
-        )
-    if pipeline.meshes[0].zero > 1:
-        raise PlanError(f"Megatron shards by ZeRO-1, the plan by ZeRO-{pipeline.meshes[0].zero}")
-    return pipeline
-
-
-def _cut(mesh: Mesh) -> tuple[int, int, int, bool, str, int]:
-    return (
-        mesh.tp,
-        mesh.dp,
-        mesh.micro_batch,
-        mesh.sequence_parallel,
-        mesh.recompute,
-        mesh.zero,
-    )
+def notes(plan: Plan) -> tuple[str, ...]:
+    """Return what a person should know about the arguments."""
+    if plan.training == "lora" and plan.framework == "megatron":
+        return ("Megatron-LM has no LoRA of its own: the script must bring it",)
+    return ()
 
 
 def _layers(plan: Plan, pipeline: Pipeline) -> list[str]:

@@ -1,13 +1,30 @@
 """What each training framework can run.
 
 Read in the frameworks' sources: NVIDIA/Megatron-LM d98e8a6, Ascend/MindSpeed-LLM c77308a,
-FlagOpen/FlagScale da4935e, deepspeedai/DeepSpeed edaa722, pytorch/torchtitan b5bcd76.
+FlagOpen/FlagScale da4935e, deepspeedai/DeepSpeed edaa722, pytorch/torchtitan b5bcd76 and
+release 0.3.0. HF Trainer, LLaMA-Factory and ms-swift are planned as what they run on, DeepSpeed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..catalogue import UnknownName
 from ..planner import Capabilities
+
+# Stages follow weights of parts, never an explicit list of layers.
+_DEEPSPEED = Capabilities(
+    name="deepspeed",
+    tensor=False,
+    copies_kv_heads=False,
+    pipeline=False,
+    uneven_stages=False,
+    uneven_samples=False,
+    meshes=False,
+    mixed_vendors=False,
+    zero=(0, 1, 2, 3),
+    recompute=("none", "full"),
+)
 
 _TABLE = {
     item.name: item
@@ -47,18 +64,7 @@ _TABLE = {
             mixed_vendors=True,
             zero=(0, 1),
         ),
-        # Stages follow weights of parts, never an explicit list of layers.
-        Capabilities(
-            name="deepspeed",
-            tensor=False,
-            copies_kv_heads=False,
-            pipeline=False,
-            uneven_stages=False,
-            uneven_samples=False,
-            meshes=False,
-            mixed_vendors=False,
-            zero=(0, 1, 3),
-        ),
+        *(replace(_DEEPSPEED, name=name) for name in ("deepspeed", "hf", "llamafactory", "swift")),
         Capabilities(
             name="torchtitan",
             tensor=True,
@@ -69,6 +75,8 @@ _TABLE = {
             meshes=False,
             mixed_vendors=False,
             zero=(0, 3),
+            # Its selective recomputation saves every second product, not the MLP's.
+            recompute=("none", "full"),
         ),
         # A loop over DDP with runtime.shares: the weights of uneven batches are the loop's.
         Capabilities(

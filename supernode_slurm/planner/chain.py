@@ -18,8 +18,8 @@ from .mesh import MeshCost, Shape
 from .predict import Chain, fits, gradient_bytes, model_operations, plan_of
 from .split import StageLoad, split_layers
 from .stage import Sharing, in_flight, stage_cost
-from .uniform import RECOMPUTE, divisors, stage_load, tensor_sizes
-from .workload import Capabilities, Offer, Workload
+from .uniform import divisors, stage_load, tensor_sizes
+from .workload import RECOMPUTE, Capabilities, Offer, Workload
 
 if TYPE_CHECKING:
     import numpy as np

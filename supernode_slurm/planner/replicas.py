@@ -13,8 +13,7 @@ from .predict import fits, gradient_bytes, model_operations, plan_of
 from .shortage import Shortage
 from .split import split_samples
 from .stage import Sharing, StageCost, stage_cost
-from .uniform import RECOMPUTE
-from .workload import Capabilities, Offer, Workload
+from .workload import RECOMPUTE, Capabilities, Offer, Workload
 
 
 def replica_plans(

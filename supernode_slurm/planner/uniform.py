@@ -19,9 +19,6 @@ from .workload import Capabilities, Fixed, Layout, Offer, Workload, agree_precis
 
 T = TypeVar("T")
 
-RECOMPUTE = ("none", "selective", "full")
-"""From the fastest to the one that needs least memory."""
-
 
 def plan_uniform(workload: Workload, offer: Offer, capabilities: Capabilities) -> tuple[Plan, ...]:
     """Return every plan that uses all devices of the offer, best first.
@@ -145,7 +142,7 @@ class _Search:
 
     def _best_recompute(self, whole: Layout) -> tuple[Layout, Predicted] | None:
         best: tuple[Layout, Predicted] | None = None
-        for recompute in kept(RECOMPUTE, self.fixed.recompute):
+        for recompute in kept(self.capabilities.recompute, self.fixed.recompute):
             layout = replace(whole, recompute=recompute)
             for layers, free in self._splits(layout):
                 split = replace(layout, layers=layers)
@@ -234,7 +231,7 @@ def _broken(search: _Search) -> str:
         "tp": sorted({tp for tp, _, _ in sizes}),
         "pp": sorted({pp for _, pp, _ in sizes}),
         "dp": sorted({dp for _, _, dp in sizes}),
-        "recompute": RECOMPUTE,
+        "recompute": able.recompute,
         "zero": able.zero,
     }
     for size, values in legal.items():

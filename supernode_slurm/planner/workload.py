@@ -10,6 +10,9 @@ from ..errors import PlanError
 from ..plan import DeviceGroup
 from .figures import cannot_plan
 
+RECOMPUTE = ("none", "selective", "full")
+"""From the fastest to the one that needs least memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
@@ -84,6 +87,7 @@ class Capabilities:
     mixed_vendors: bool
     zero: tuple[int, ...]
     """ZeRO stages."""
+    recompute: tuple[str, ...] = RECOMPUTE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,194 @@
+"""A plan as DeepSpeed's JSON, and as the words of the programs that read it.
+
+Names and meanings of DeepSpeed 0.19.8, Transformers 5.24, LLaMA-Factory 0.9.5, ms-swift 4.6.0.
+Their own classes were given the file and the words, those of ms-swift were read in its source;
+no training was run. Transformers 5 calls ``gradient_checkpointing`` deprecated and reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+from ..catalogue import Accelerator, Model, UnknownName, find_accelerator, find_model
+from ..errors import ConfigError, PlanError, UsageError
+from ..plan import Mesh, Plan
+from ..planner import constants as k
+from .single import single
+
+FILE = "deepspeed.json"
+
+NETWORK_GBS = 50.0
+"""Per device, where a job leaves its node: 400 Gb/s, the fastest that is common. On a slower
+network a bucket takes longer than planned, so that its start is a smaller part of that."""
+
+LARGEST, SMALLEST = 500_000_000, 1_000_000
+"""Elements of a bucket: DeepSpeed's default, and one that still keeps a network busy."""
+
+BUFFERS = 4.5
+"""Buffers of a bucket's size that overlapping keeps (Transformers' documentation)."""
+
+ADAPTERS = 0.01
+"""Parameters of LoRA's adapters as a share of the model's: 0.6 to 2.4 % of 7B at ranks 16 to 64."""
+
+
+def config(plan: Plan) -> str:
+    """Return ``deepspeed.json``: batch, precision, ZeRO stage and the sizes of its buckets.
+
+    Optimiser, schedule and the limit of gradients stay the program's own. Raises ``PlanError``
+    for what DeepSpeed cannot run.
+    """
+    mesh = _mesh(plan)
+    sections: dict[str, object] = {
+        "train_batch_size": plan.global_batch,
+        "train_micro_batch_size_per_gpu": mesh.micro_batch,
+        "gradient_accumulation_steps": _accumulation(plan, mesh),
+        plan.precision: {"enabled": True},
+        "communication_data_type": plan.precision,
+        "zero_optimization": _zero(plan, mesh),
+    }
+    if plan.framework != "deepspeed":
+        # Transformers fills in its own limit, which a file without the key would switch off.
+        sections["gradient_clipping"] = "auto"
+    return json.dumps(sections, indent=1) + "\n"
+
+
+def arguments(plan: Plan) -> list[str]:
+    """Return the words that give the file, and what it repeats, to the plan's program.
+
+    DeepSpeed and Transformers refuse a file that contradicts the words. LLaMA-Factory takes
+    ``key=value`` behind its YAML, the others take options.
+    """
+    mesh = _mesh(plan)
+    file = f"{{{FILE}}}"
+    if plan.framework == "deepspeed":
+        return ["--deepspeed", "--deepspeed_config", file]
+    recompute = mesh.recompute == "full"
+    pairs = {
+        "per_device_train_batch_size": str(mesh.micro_batch),
+        "gradient_accumulation_steps": str(_accumulation(plan, mesh)),
+        **_precision(plan),
+        "gradient_checkpointing": _flag(recompute),
+        "deepspeed": file,
+    }
+    if plan.framework == "llamafactory":
+        del pairs["gradient_checkpointing"]
+        pairs["disable_gradient_checkpointing"] = _flag(not recompute)
+        return [f"{name}={value}" for name, value in pairs.items()]
+    return [word for name, value in pairs.items() for word in (f"--{name}", value)]
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """Return what a person should know about the file and the words."""
+    found = []
+    mesh = _mesh(plan)
+    if plan.framework == "deepspeed":
+        found.append(f"{FILE} holds no optimiser or schedule: the script passes them")
+        if mesh.recompute == "full":
+            found.append("the plan recomputes every layer: the script must checkpoint activations")
+    if plan.framework == "llamafactory":
+        found.append("LLaMA-Factory reads key=value behind its YAML: write {plan} after it")
+    if mesh.zero and _model(plan) is None:
+        found.append(f"sizes of buckets are DeepSpeed's own: {plan.model} has no known dimensions")
+    return tuple(found)
+
+
+def _mesh(plan: Plan) -> Mesh:
+    pipeline, mesh = single(plan, "DeepSpeed")
+    if (mesh.tp, mesh.cp, len(pipeline.stages)) != (1, 1, 1):
+        raise PlanError(
+            f"{plan.framework} is planned with data parallelism alone, the plan has tp {mesh.tp}, "
+            f"cp {mesh.cp}, pp {len(pipeline.stages)}; take dp {plan.devices} under ZeRO-3"
+        )
+    if mesh.recompute == "selective":
+        raise PlanError(
+            f"{plan.framework} recomputes whole layers or nothing, the plan only their MLP; "
+            "take recompute full"
+        )
+    return mesh
+
+
+def _accumulation(plan: Plan, mesh: Mesh) -> int:
+    return plan.global_batch // (mesh.micro_batch * mesh.dp)
+
+
+def _precision(plan: Plan) -> dict[str, str]:
+    if plan.framework == "swift":
+        return {"torch_dtype": "bfloat16" if plan.precision == "bf16" else "float16"}
+    return {plan.precision: "true"}
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _zero(plan: Plan, mesh: Mesh) -> dict[str, object]:
+    found: dict[str, object] = {"stage": mesh.zero}
+    if mesh.zero == 0:
+        return found
+    found.update(overlap_comm=True, contiguous_gradients=True, reduce_scatter=True)
+    if mesh.zero == 3 and plan.framework != "deepspeed":
+        # Without it Transformers saves shards that only DeepSpeed can join.
+        found["stage3_gather_16bit_weights_on_model_save"] = True
+    model = _model(plan)
+    if model is None:
+        return found
+    bucket = _bucket(plan, mesh, model)
+    found["reduce_bucket_size"] = bucket
+    if mesh.zero < 3:
+        found["allgather_bucket_size"] = bucket
+        return found
+    layer = int(model.layer_params)
+    # The next layer comes while one computes, as the memory of the plan counts it.
+    found["stage3_prefetch_bucket_size"] = layer
+    found["stage3_max_live_parameters"] = 2 * layer + model.table_params
+    # What takes longer to ask for than to send is kept: norms, biases.
+    persistent = int(k.COLLECTIVE_S * _bandwidth_bs(plan, mesh) / k.WEIGHT_BYTES)
+    found["stage3_param_persistence_threshold"] = persistent
+    return found
+
+
+def _bucket(plan: Plan, mesh: Mesh, model: Model) -> int:
+    """Return the elements of a bucket that leave least time exposed, as memory allows.
+
+    Of G bytes in buckets of B each, G / B collectives wait for their start, and the last
+    bucket, B / bandwidth, has no computation left to hide under. The sum is least at
+    B = sqrt(G x start x bandwidth). Half of the memory left may go to the buffers.
+    """
+    trained = model.params * (ADAPTERS if plan.training == "lora" else 1)
+    whole = trained * k.WEIGHT_BYTES
+    best = math.sqrt(whole * k.COLLECTIVE_S * _bandwidth_bs(plan, mesh)) / k.WEIGHT_BYTES
+    kinds = 1 if mesh.zero == 3 else 2
+    room = _left_bytes(plan, mesh) / 2 / (BUFFERS * k.WEIGHT_BYTES * kinds)
+    return int(max(SMALLEST, min(best, room, LARGEST)) // SMALLEST) * SMALLEST
+
+
+def _bandwidth_bs(plan: Plan, mesh: Mesh) -> float:
+    """Return the bandwidth of one device in collectives of all."""
+    card = _card(plan, mesh)
+    if plan.groups[mesh.group].nodes == 1 and card is not None and card.scale_up_gbs:
+        return card.scale_up_gbs * k.SCALE_UP_SHARE * 1e9
+    return NETWORK_GBS * k.NETWORK_SHARE * 1e9
+
+
+def _left_bytes(plan: Plan, mesh: Mesh) -> float:
+    """Return the memory that the plan leaves on a device, as much as any bucket where unknown."""
+    card = _card(plan, mesh)
+    if card is None or card.memory_gib is None or plan.predicted is None:
+        return math.inf
+    usable = card.memory_gib * k.USABLE_MEMORY
+    return max(0.0, usable - max(plan.predicted.memory_gib)) * 2**30
+
+
+def _card(plan: Plan, mesh: Mesh) -> Accelerator | None:
+    try:
+        return find_accelerator(plan.groups[mesh.group].accelerator)
+    except UnknownName:
+        return None
+
+
+def _model(plan: Plan) -> Model | None:
+    try:
+        return find_model(plan.model)
+    except (UnknownName, ConfigError, UsageError):
+        return None

@@ -1,0 +1,46 @@
+"""A plan in the words and files of its training framework.
+
+Megatron-LM and MindSpeed-LLM take arguments, DeepSpeed and what stands on it (HF Trainer,
+LLaMA-Factory, ms-swift) a ``deepspeed.json`` and arguments, torchtitan arguments, FlagScale a
+``flagscale.yaml`` or the same as arguments. A plain PyTorch loop is told by SN_* variables and
+``supernode_slurm.runtime``. Words may hold ``{NAME}`` of one of the files, which the launcher
+replaces by its path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..plan import Plan
+from . import deepspeed, flagscale, megatron, torchtitan
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What a framework is given: words, files by name, and what a person should know."""
+
+    arguments: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def emit(plan: Plan) -> Emitted:
+    """Return a plan as its framework takes it, nothing for a job without a plan.
+
+    What is LoRA's own, rank or maps, stays with the user's configuration. Raises ``PlanError``
+    for what the framework cannot express.
+    """
+    if not plan.pipelines:
+        return Emitted()
+    name = plan.framework
+    if name in ("megatron", "mindspeed"):
+        return Emitted(tuple(megatron.arguments(plan)), notes=megatron.notes(plan))
+    if name == "flagscale":
+        files = {"flagscale.yaml": flagscale.layout(plan)}
+        return Emitted(tuple(flagscale.arguments(plan)), files, flagscale.NOTES)
+    if name == "torchtitan":
+        return Emitted(tuple(torchtitan.arguments(plan)), notes=torchtitan.NOTES)
+    if name in ("deepspeed", "hf", "llamafactory", "swift"):
+        files = {deepspeed.FILE: deepspeed.config(plan)}
+        return Emitted(tuple(deepspeed.arguments(plan)), files, deepspeed.notes(plan))
+    return Emitted()
