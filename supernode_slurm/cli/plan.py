@@ -127,7 +127,7 @@ def _print_emitted(framework: str, choice: Choice) -> None:
 
 
 def _where(choice: Choice) -> str:
-    return " + ".join(("|" if s.span is None else "&").join(s.domains) for s in choice.slots)
+    return " + ".join(slot.shown for slot in choice.slots)
 
 
 def _table(choices: list[Choice]) -> tuple[list[str], list[list[str]]]:

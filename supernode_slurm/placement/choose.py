@@ -95,8 +95,9 @@ def _weighed(inventory: Inventory, ask: Ask, choices: list[Choice]) -> list[Choi
     pool = next((item for item in choices if _in_pool(inventory, item)), None)
     if pool is not None:
         gain = against(best.plan, pool.plan, pool.slots[0].domains[0])
+    elif (slot := best.slots[0]).group.nodes == 1:
+        return choices
     else:
-        slot = best.slots[0]
         card = inventory.accelerator(slot.group.accelerator)
         plan = as_pool(slot, card, _workload(ask, ask.model), ask.able)
         gain = against(best.plan, plan, "the same cards in ordinary nodes") if plan else None
@@ -128,7 +129,7 @@ def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     if choice.gain is None:
         return []
     if in_supernode(inventory, choice.slots):
-        return [f"supernode {'|'.join(choice.slots[0].domains)}: {choice.gain}"]
+        return [f"supernode {choice.slots[0].shown}: {choice.gain}"]
     least = f"{ask.least_gain or 0:.0%}"
     return [f"to the pool: a supernode gains {choice.gain.share:+.0%}, the policy wants {least}"]
 

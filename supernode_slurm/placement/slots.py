@@ -21,6 +21,10 @@ NODE_LATENCY_NS = 1000.0
 of a small NVLink or PCIe transfer."""
 
 
+_SHOWN_APART = 4
+"""More domains than this are shown folded, like host names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """What a job is placed in: the inventory, what of it can be used, and how Slurm sees it."""
@@ -68,6 +72,13 @@ class Slot:
     def group(self) -> DeviceGroup:
         """Return the group of devices that the plan sees."""
         return self.offer.group
+
+    @property
+    def shown(self) -> str:
+        """Return the domains for a person: the alternatives, or all that it spans."""
+        if len(self.domains) > _SHOWN_APART:
+            return hostlist.fold(self.domains)
+        return ("|" if self.span is None else "&").join(self.domains)
 
     @property
     def node_devices(self) -> int:

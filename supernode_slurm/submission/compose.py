@@ -30,7 +30,7 @@ def compose(choice: Choice, blocks: frozenset[str], apart: bool = False) -> Requ
         return _single(slots[0], slots[0].partition in blocks)
     if not apart and slots[0].partition not in blocks and _counted_fit(slots):
         return _counted(slots)
-    names = " + ".join("|".join(slot.domains) for slot in slots)
+    names = " + ".join(slot.shown for slot in slots)
     return Request(
         tuple(_component(slot, slot.partition in blocks) for slot in slots),
         f"heterogeneous job over {names}: only backfill starts it, and it takes no --array",
@@ -39,12 +39,11 @@ def compose(choice: Choice, blocks: frozenset[str], apart: bool = False) -> Requ
 
 def _single(slot: Slot, block: bool) -> Request:
     nodes = f"{slot.group.nodes} node{'s' if slot.group.nodes > 1 else ''}"
-    names = "|".join(slot.domains)
+    names = slot.shown
     if slot.span is not None:
-        names = ", ".join(slot.domains)
         why = f"{nodes} over {names}, each {slot.span.together} in a row within one"
     elif len(slot.domains) > 1:
-        why = f"{nodes} within one of {', '.join(slot.domains)}, Slurm chooses"
+        why = f"{nodes} within one of {names}, Slurm chooses"
     else:
         why = f"{nodes} within {names}"
     return Request((_component(slot, block),), why)
