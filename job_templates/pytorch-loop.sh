@@ -1,5 +1,5 @@
 #!/bin/bash
-# A training loop of your own, one process per card, each with its share of the batch.
+# A training loop of your own over cards of unlike speed.
 #
 #   sn-submit --model llama-3-8b --cards h100:8,a100:8 pytorch-loop.sh train.py
 #
@@ -10,5 +10,6 @@
 #SBATCH --job-name=train
 #SBATCH --time=1-00:00:00
 #SN --framework torch
+set -eu
 
 sn-launch python3 "$@"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import common
+from . import common, room
 from .guard import tell
 
 if TYPE_CHECKING:
@@ -23,19 +23,23 @@ ABOUT_ACCELERATORS = (
     "printed on real machines; --json has each figure's confidence and sources"
 )
 
-TABLE_COLUMNS = {"accelerators": 10, "models": 7}
-"""The first so many fit in 100 characters; JSON has them all."""
+TABLE_COLUMNS = {"accelerators": 10, "models": 7, "templates": 4}
+"""The first so many are shown; JSON has them all."""
 
 
 @click.command()
 @click.argument("what", type=click.Choice(WHAT), default="room")
+@click.argument("name", required=False)
 @common.inventory_option
 @common.json_option
-def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
+def command(what: str, name: str | None, inventory_path: Path | None, as_json: bool) -> int:
     """Show the room, the catalogue, Slurm's releases, templates or the schema.
 
-    The schema is the inventory's JSON Schema, for editors that check while one types.
+    The schema is the inventory's JSON Schema, for editors that check while one types. With a
+    NAME, the job template of that name is printed: 'sn show templates deepspeed > job.sh'.
     """
+    if name is not None:
+        return _print_template(what, name)
     if what == "schema":
         from ..inventory.build import json_schema
         from ..inventory.schema import InventoryFile
@@ -49,7 +53,7 @@ def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
         )
         return 0
     if what == "room":
-        columns, rows = _room(common.inventory_path(inventory_path))
+        columns, rows = _room(room.inventory_path(inventory_path))
     else:
         columns, rows = {
             "accelerators": _accelerators,
@@ -65,6 +69,17 @@ def command(what: str, inventory_path: Path | None, as_json: bool) -> int:
         common.print_table(headings, [[_word(cell) for cell in row[:shown]] for row in rows])
         if what == "accelerators":
             tell("note", ABOUT_ACCELERATORS)
+        if what == "templates":
+            tell("note", "'sn show templates NAME' prints one, to copy and edit")
+    return 0
+
+
+def _print_template(what: str, name: str) -> int:
+    from ..submission.templates import template
+
+    if what != "templates":
+        raise click.UsageError(f"only templates are shown by name, not {what}")
+    click.echo(template(name).text, nl=False)
     return 0
 
 
@@ -189,12 +204,7 @@ def _releases() -> Rows:
 
 
 def _templates() -> Rows:
-    from ..data import data_dir
+    from ..submission.templates import templates
 
-    found = []
-    for entry in sorted(data_dir("job_templates").iterdir(), key=lambda item: item.name):
-        if entry.is_file() and entry.name.endswith((".sh", ".sbatch")):
-            lines = entry.read_text(encoding="utf-8").splitlines()
-            about = next((line[2:] for line in lines if line.startswith("# ")), "")
-            found.append((entry.name, about))
-    return ("name", "for"), found
+    rows = [(item.name, item.framework, item.trains, item.asks, item.path) for item in templates()]
+    return ("name", "framework", "trains", "asks", "path"), rows

@@ -1,0 +1,46 @@
+"""Stands in for the training script of Megatron-LM and of MindSpeed-LLM."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import megatron
+from standin import finish, need, number, rank, same
+
+MINDSPEED_FLAGS = """--use-mcore-models --add-qkv-bias --use-flash-attn --use-fused-rmsnorm
+    --use-fused-swiglu --use-fused-rotary-pos-emb"""
+MINDSPEED_VALUES = "--padded-vocab-size --tokenizer-name-or-path --num-layer-list"
+
+
+def main() -> int:
+    """Check this rank; return the exit code."""
+    me = rank()
+    plan, pipeline = me.planned()
+    mindspeed = plan.framework == "mindspeed"
+    if mindspeed:
+        words = (MINDSPEED_FLAGS, f"{MINDSPEED_VALUES} --distributed-backend")
+        need(bool(os.environ.get("HCCL_CONNECT_TIMEOUT")), "no HCCL_CONNECT_TIMEOUT")
+    else:
+        same("framework", "megatron", plan.framework)
+        words = ("", megatron.LAYOUT)
+    given = megatron.options(*words)
+    sizes = megatron.check_uniform(given, me)
+    if sizes["tp"] > 1 and not mindspeed:
+        same("CUDA_DEVICE_MAX_CONNECTIONS", "1", os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"))
+    layers, pp = number(given.num_layers, "layers"), sizes["pp"]
+    split = [layers // pp] * pp
+    if mindspeed and given.num_layer_list is not None:
+        need(pp > 1, "--num-layer-list without a pipeline")
+        split = [number(text, "--num-layer-list") for text in given.num_layer_list.split(",")]
+    elif not mindspeed and given.pipeline_model_parallel_layout is not None:
+        split = megatron.layers_of(given.pipeline_model_parallel_layout)
+    else:
+        same("layers over stages leave", 0, layers % pp)
+    same("layers of all stages", layers, sum(split))
+    same("layers of each stage", [stage.layers for stage in pipeline.stages], split)
+    return finish(me, plan.framework, sizes=sizes, layers=split)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
