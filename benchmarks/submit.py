@@ -56,7 +56,9 @@ def prepare(folder: Path) -> dict[str, str]:
         (programs / name).write_text(f"#!/bin/sh\necho {says}\n")
         (programs / name).chmod(0o755)
     path = f"{programs}:{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "SN_INVENTORY": str(inventory)}
+    # An installed package has its bytecode: let the first run leave it.
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**env, "PATH": path, "SN_INVENTORY": str(inventory)}
 
 
 def main() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import complaints
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- (sn [^\n]*) -->\n(.*?)<!-- end -->", re.DOTALL)
 BLOCKS = [
@@ -55,3 +57,12 @@ def test_relative_links_point_to_files(page: Path) -> None:
 def test_the_readme_has_such_links_in_both_languages() -> None:
     for name in ("README.md", "README.zh-CN.md"):
         assert "](docs/topology.md)" in (REPOSITORY / name).read_text("utf-8")
+
+
+def test_every_complaint_has_a_row_with_tests_that_exist() -> None:
+    for row in complaints.rows():
+        assert row.tests, row.reported
+        for name in row.tests:
+            file, _, test = name.partition("::")
+            text = (REPOSITORY / "tests" / file).read_text("utf-8")
+            assert f"def {test}(" in text or not test, name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from . import common
+from . import common, room
 
 
 @click.command()
@@ -20,7 +20,7 @@ def command(inventory_path: Path | None, as_json: bool) -> int:
     from ..inventory import lint, load
     from ..slurmconf import assumed_release
 
-    inventory = load(common.inventory_path(inventory_path))
+    inventory = load(room.inventory_path(inventory_path))
     assumed_release(inventory.release)
     findings = lint(inventory)
     if as_json:

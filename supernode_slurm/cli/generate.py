@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from . import common
+from . import common, room
 from .guard import tell
 
 
@@ -31,7 +31,7 @@ def command(
     from ..inventory import load
     from ..slurmconf import difference, find_release, generate, write
 
-    inventory = load(common.inventory_path(inventory_path))
+    inventory = load(room.inventory_path(inventory_path))
     generated = generate(inventory, find_release(common.release_name(release, inventory.release)))
     for note in generated.notes:
         tell("warning", note)

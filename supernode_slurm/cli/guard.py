@@ -25,8 +25,6 @@ def guarded(command: Callable[[], int]) -> int:
 
     SIGTERM and SIGHUP end the command as ^C does, so that what it started is stopped.
     """
-    import click
-
     for number in _ENDS:
         signal.signal(number, _interrupt)
     try:
@@ -38,13 +36,10 @@ def guarded(command: Callable[[], int]) -> int:
         code = command()
         sys.stdout.flush()
         return code
-    except click.ClickException as error:
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            print(error.ctx.get_usage(), file=sys.stderr)
-        tell("error", error.format_message())
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         return 130
+    except _of_click() as error:
+        return _told_by_click(error)
     except SupernodeError as error:
         tell("error", str(error))
         return error.exit_code
@@ -56,6 +51,26 @@ def guarded(command: Callable[[], int]) -> int:
         place = f"{error.filename}: " if error.filename else ""
         tell("error", f"{place}{error.strerror or error}")
         return 1
+
+
+def _of_click() -> tuple[type[Exception], ...]:
+    """Return what click raises, nothing where no command of it is running."""
+    if "click" not in sys.modules:
+        return ()
+    import click
+
+    return (click.ClickException, click.Abort)
+
+
+def _told_by_click(error: Exception) -> int:
+    import click
+
+    if not isinstance(error, click.ClickException):
+        return 130
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        print(error.ctx.get_usage(), file=sys.stderr)
+    tell("error", error.format_message())
+    return error.exit_code
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..plan import Predicted
-from . import common
+from . import common, room
 from .guard import tell
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def command(
     from ..submission.settings import Settings
     from ..submission.site import look
 
-    inventory = load(common.inventory_path(inventory_path))
+    inventory = load(room.inventory_path(inventory_path))
     said, given = Settings(), Settings()
     if partition:
         given.add("partition", partition, "command line")
@@ -100,7 +100,7 @@ def _print_here(inventory_path: Path | None) -> int:
     from ..submission.here import plan_here
 
     client = CliClient(os.environ)
-    inventory = common.site_inventory(inventory_path, client)
+    inventory = room.site_inventory(inventory_path, client)
     choice, notes = plan_here(inventory, client, os.environ)
     for note in notes:
         tell("note", note)

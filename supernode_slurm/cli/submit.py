@@ -47,7 +47,7 @@ def submit_job(argv: list[str]) -> int:
     from ..slurm import CliClient
     from ..submission.commandline import parse
     from ..submission.submit import prepare, submit, test_only, wait_for
-    from .common import site_inventory
+    from .room import site_inventory
 
     line = parse(argv)
     if "help" in line.given:
@@ -136,20 +136,18 @@ def _print_json(prepared: Prepared, job: JobId | None) -> None:
     import json
 
     from ..plan import dumps
-    from .common import print_json
 
-    print_json(
-        {
-            "job": None if job is None else str(job),
-            "argv": prepared.argv,
-            "script": prepared.script.text,
-            "environment": prepared.environment,
-            "placement": prepared.request.why,
-            "values": [value._asdict() for value in prepared.values()],
-            "notes": list(prepared.notes),
-            "plan": json.loads(dumps(prepared.choice.plan)),
-        }
-    )
+    shown = {
+        "job": None if job is None else str(job),
+        "argv": prepared.argv,
+        "script": prepared.script.text,
+        "environment": prepared.environment,
+        "placement": prepared.request.why,
+        "values": [value._asdict() for value in prepared.values()],
+        "notes": list(prepared.notes),
+        "plan": json.loads(dumps(prepared.choice.plan)),
+    }
+    print(json.dumps(shown, indent=2, ensure_ascii=False))
 
 
 def _print_dry_run(prepared: Prepared) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from . import common
+from . import common, room
 from .guard import tell
 
 
@@ -34,7 +34,7 @@ def command(
     from ..slurmconf import find_release, generate
     from ..twin import Twin, TwinSpec, foreground, installed_release
 
-    path = common.inventory_path(inventory_path)
+    path = room.inventory_path(inventory_path)
     inventory = load(path)
     release = find_release(installed_release())
     generated = generate(inventory, release)
