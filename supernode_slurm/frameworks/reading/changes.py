@@ -111,7 +111,7 @@ def merge(scope: Scope, ways: Sequence[Scope], place: str) -> None:
 
 
 def _same(one: Variable | None, other: Variable | None) -> bool:
-    if one is None or other is None:
+    if one is other or one is None or other is None:
         return one is other
     if any(word.unknown or word.maybe for word in (*one.words, *other.words)):
         return one == other

@@ -14,6 +14,8 @@ from .lexer import Piece, Token, quoted_pieces
 _MAX_CHARS = 1 << 20
 """Of one value: a script could double a variable until memory ends."""
 _MAX_PARTS = 1 << 14
+_MAX_WORK = 2_000_000
+"""Words and stretches of text in all, each kilobyte counted as well."""
 _MAX_DEPTH = 20
 _EXPANSION = re.compile(
     r"(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)\Z",
@@ -81,6 +83,24 @@ class Variable:
     array: bool = False
 
 
+class TooMuch(Exception):
+    """A bound is passed; the message says where and which."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much more is expanded; all scopes of a job share one."""
+
+    left: int = _MAX_WORK
+
+    def spend(self, words: Sequence[Word], place: str) -> None:
+        """Count words; raises ``TooMuch``."""
+        self.left -= sum(1 + len(word.parts) for word in words)
+        self.left -= sum(len(part.text) for word in words for part in word.parts) >> 10
+        if self.left < 0:
+            raise TooMuch(f"{place}: the script does too much; what follows is not read")
+
+
 @dataclass(slots=True)
 class Scope:
     """What is known at one point of a script."""
@@ -94,6 +114,7 @@ class Scope:
     arguments: tuple[Word, ...] | None = ()
     """``$1`` and on, if they are known."""
     variables: dict[str, Variable] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
 
     def copy(self) -> Scope:
         """Return the same state, to go another way from here."""
@@ -144,6 +165,8 @@ class _Expansion:
                 if parts is not None:
                     current = [*(current or ()), *parts]
         found += [] if current is None else [Word(tuple(current))]
+        if pieces:
+            self.scope.budget.spend(found, self.scope.place(pieces[0].line))
         # Quotes leave nothing behind: words are the same however they came about.
         return [Word(tuple(p for p in word.parts if p.text or p.unknown)) for word in found]
 
@@ -153,7 +176,7 @@ class _Expansion:
             place = self.scope.place(piece.line)
             for index, word in enumerate(self._values(piece)):
                 parts += [Part(" ", place)] if index else []
-                parts += word.parts
+                parts += [part for part in word.parts if part.text or part.unknown]
         return bounded(Word(tuple(parts)))
 
     def _fields(self, piece: Piece) -> list[tuple[list[Part] | None, bool]]:
@@ -189,7 +212,9 @@ class _Expansion:
             return (self._sum(piece),)
         if self.depth >= _MAX_DEPTH:
             return (scope.lost(piece.line, f"${{{piece.text[:20]}...}} is nested too deeply"),)
-        return self._variable(piece)
+        found = self._variable(piece)
+        scope.budget.spend(found, scope.place(piece.line))
+        return found
 
     def _variable(self, piece: Piece) -> tuple[Word, ...]:
         scope, line = self.scope, piece.line

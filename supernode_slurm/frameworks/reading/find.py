@@ -16,7 +16,7 @@ from .script import Started, started
 _SHELLS = ("sh", "bash", "dash", "ksh", "mksh", "zsh", "ash")
 _CONFIGS = (".yaml", ".yml", ".json")
 _ACTIONS = ("sft", "pt", "rlhf", "train")
-_MAX_COMMANDS = 200
+_SETTINGS = ("MODULE", "CONFIG", "CONFIG_FILE", *megatron.MINDSPEED_SETTINGS)
 
 
 def find_workload(
@@ -41,7 +41,7 @@ def find_workload(
     files = Files()
     commands, notes = started(scope, text, files)
     found: list[Reading] = []
-    for command in commands[:_MAX_COMMANDS]:
+    for command in commands:
         reading = _read(command, files)
         if reading is not None:
             found.append(reading)
@@ -104,10 +104,10 @@ class _Command:
 
 def _read(command: Started, files: Files) -> Reading | None:
     """Return what a command says of a workload, None if it trains nothing that is known."""
-    settings = {
-        name: Value("" if word.unknown else word.text, word.origin, word.unknown)
-        for name, word in command.settings.items()
-    }
+    settings: dict[str, Value] = {}
+    for name in _SETTINGS:
+        for word in command.settings[name].words[:1] if name in command.settings else ():
+            settings[name] = Value("" if word.unknown else word.text, word.origin, word.unknown)
     programs = tuple(word.text for word in command.words if not word.text.startswith("-"))
     job = Job(command.folder, files, programs, settings)
     notes: list[str] = []
@@ -134,7 +134,7 @@ def _tell_lost(reading: Reading, command: Started) -> None:
     for word in command.words:
         if word.unknown and not word.text and not before.startswith("-"):
             reading.notes.append(
-                f"{command.origin}: {word.unknown}: options that it may hold are not read"
+                f"{word.origin}: {word.unknown}: options that it may hold are not read"
             )
         before = word.text
 
@@ -185,7 +185,6 @@ def _flagscale(command: _Command) -> Reading | None:
 
 
 def _llamafactory(command: _Command) -> Reading | None:
-    names = command.names
     programs = ("llamafactory-cli", "lmf", "llamafactory.cli", "launcher.py", "cli.py")
     words = command.positional(*programs)
     if words[:1] == ["train"]:
@@ -195,11 +194,9 @@ def _llamafactory(command: _Command) -> Reading | None:
     else:
         return None
     reading = Reading(_with_file(command, name), command.notes)
-    if not reading.has("finetuning_type", *huggingface.OWN):
-        return reading if name or "llamafactory-cli" in names else None
-    if not reading.has("finetuning_type"):
+    if reading.has("model_name_or_path") and not reading.has("finetuning_type"):
         reading.put("train", "lora", "LLaMA-Factory's default")
-    return _trained(reading, command)
+    return _trained(reading, command, "llamafactory")
 
 
 def _swift(command: _Command) -> Reading | None:
@@ -214,7 +211,7 @@ def _swift(command: _Command) -> Reading | None:
     name = config.text if config is not None else _config(words[1:2])
     reading = Reading(_with_file(command, name), command.notes)
     if program == "swift":
-        return _trained(reading, command)
+        return _trained(reading, command, "swift")
     huggingface.training(reading)
     megatron.read(reading, command.job)
     huggingface.read(reading, command.job)
@@ -267,21 +264,23 @@ def _trainer(command: _Command) -> Reading | None:
     """Read what the Trainer, TRL, DeepSpeed or a script like theirs is given."""
     options = command.options
     program = next((name for name in command.names if name.endswith(".py") or name == "trl"), "")
-    if not program:
-        return None
     config = options.get("config")
     name = config.text if config is not None else _config(command.positional(program)[:2])
-    if not any(key in options for key in huggingface.OWN) and not (
-        "deepspeed" in options or (name and name.endswith(_CONFIGS))
-    ):
+    own = any(key in options for key in (*huggingface.OWN, "deepspeed"))
+    if not own and not (program and name.endswith(_CONFIGS)):
         return None
     reading = Reading(_with_file(command, name), command.notes)
-    if not reading.has(*huggingface.OWN) and not reading.has("deepspeed"):
+    if not reading.has(*huggingface.OWN, "deepspeed"):
+        # Any program may take a file of any settings.
         return None
-    return _trained(reading, command)
+    flag = options.get("deepspeed")
+    bare = flag is not None and (flag.text == "" or not reading.has(*huggingface.OWN))
+    return _trained(
+        reading, command, "deepspeed" if bare or "deepspeed_config" in options else "hf"
+    )
 
 
-def _trained(reading: Reading, command: _Command) -> Reading:
+def _trained(reading: Reading, command: _Command, framework: str) -> Reading:
     """Read the Trainer's options, with Accelerate's file below them."""
     file = command.options.get("config_file")
     if "accelerate" in command.names and file is not None and file.text:
@@ -291,8 +290,6 @@ def _trained(reading: Reading, command: _Command) -> Reading:
             **reading.options,
         }
     huggingface.read(reading, command.job)
-    names = ("deepspeed", "deepspeed_config", "zero_stage", *huggingface.OWN)
-    runs = huggingface.runs_deepspeed(reading)
-    origin = reading.origin(*names) or command.words[0].origin
-    reading.put("framework", "deepspeed" if runs else "torch", origin)
+    names = ("deepspeed", "deepspeed_config", *huggingface.OWN)
+    reading.put("framework", framework, reading.origin(*names) or command.words[0].origin)
     return reading

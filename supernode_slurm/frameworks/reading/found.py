@@ -78,7 +78,7 @@ class Reading:
         value = self.get(*names)
         if value is None:
             return None
-        number = _NUMBER.match(value.text.replace("_", "").strip())
+        number = _NUMBER.match((value.text.split() or [""])[0].replace("_", ""))
         if number is None:
             name = next(name for name in names if self.options.get(name) is value)
             if value.text not in ("-1", "0"):
@@ -102,6 +102,11 @@ class Reading:
             # A flag takes no value: what follows it is something else.
             return True
         return word in _TRUE
+
+    def is_set(self, name: str) -> bool:
+        """Return whether a flag that never takes a value is set."""
+        value = self.options.get(name)
+        return value is not None and (value.there if value.unknown else self.flag(name))
 
     def put(self, name: str, value: str, origin: str) -> None:
         """Keep a planning value; if there is another, that one stays, with a note."""

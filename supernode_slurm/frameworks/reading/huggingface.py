@@ -125,11 +125,8 @@ def _deepspeed(reading: Reading, options: Options) -> None:
 
 
 def runs_deepspeed(reading: Reading) -> bool:
-    """Say whether DeepSpeed runs below the Trainer."""
-    kind = reading.options.get("distributed_type")
-    return reading.has("deepspeed", "deepspeed_config", "zero_stage") or (
-        kind is not None and kind.text.upper() == "DEEPSPEED"
-    )
+    """Say whether DeepSpeed runs below Megatron's arguments."""
+    return reading.has("deepspeed", "deepspeed_config")
 
 
 def accelerate(options: Options) -> Options:

@@ -36,7 +36,8 @@ _MINDSPEED = (
     "prompt_type",
     "schedules_method",
 )
-_MINDSPEED_SETTINGS = ("NPUS_PER_NODE", "ASCEND_RT_VISIBLE_DEVICES", "HCCL_CONNECT_TIMEOUT")
+MINDSPEED_SETTINGS = ("NPUS_PER_NODE", "ASCEND_RT_VISIBLE_DEVICES", "HCCL_CONNECT_TIMEOUT")
+"""Variables that scripts for MindSpeed-LLM set."""
 _MAX_PATTERN = 4096
 
 
@@ -75,7 +76,7 @@ def is_mindspeed(reading: Reading, job: Job) -> bool:
     """Say whether the arguments are for MindSpeed-LLM, by its own words and its scripts'."""
     return (
         reading.has(*_MINDSPEED)
-        or any(name in job.settings for name in _MINDSPEED_SETTINGS)
+        or any(name in job.settings for name in MINDSPEED_SETTINGS)
         or any("mindspeed" in word.lower() for word in (*job.programs, str(job.folder)))
     )
 
@@ -100,9 +101,9 @@ def _dimensions(reading: Reading, job: Job) -> str:
         reading.notes.append(f"{place}: the model is not known without {', '.join(missing)}")
         return ""
     ffn = number("ffn_hidden_size")
-    gated = any(reading.flag(name) for name in ("swiglu", "geglu", "gated_linear_unit"))
+    gated = any(reading.is_set(name) for name in ("swiglu", "geglu", "gated_linear_unit"))
     if ffn is None and not reading.has("ffn_hidden_size"):
-        ffn = int((4 * hidden * 2 / 3) / 64) * 64 if reading.flag("swiglu") else 4 * hidden
+        ffn = int((4 * hidden * 2 / 3) / 64) * 64 if reading.is_set("swiglu") else 4 * hidden
     layers -= (
         len((reading.options["noop_layers"].text or "").split(","))
         if (reading.get("noop_layers"))
@@ -111,7 +112,7 @@ def _dimensions(reading: Reading, job: Job) -> str:
     said: dict[str, object] = {"layers": layers, "hidden": hidden, "heads": heads}
     said |= {"kv-heads": _kv_heads(reading, heads), "ffn": ffn, "vocab": vocab}
     said |= {"gated": "yes" if gated else "no"}
-    said |= {"tied": "no" if reading.flag("untie_embeddings_and_output_weights") else "yes"}
+    said |= {"tied": "no" if reading.is_set("untie_embeddings_and_output_weights") else "yes"}
     if _is_latent(reading):
         said |= _latent(reading)
     elif reading.has("kv_channels"):
@@ -142,13 +143,13 @@ def _vocab(reading: Reading, job: Job) -> int | None:
 
 
 def _kv_heads(reading: Reading, heads: int) -> int | None:
-    if not reading.flag("group_query_attention"):
+    if not reading.is_set("group_query_attention"):
         return heads
     return reading.integer("num_query_groups") if reading.has("num_query_groups") else 1
 
 
 def _is_latent(reading: Reading) -> bool:
-    return reading.flag("multi_latent_attention") or reading.flag("multi_head_latent_attention")
+    return reading.is_set("multi_latent_attention") or reading.is_set("multi_head_latent_attention")
 
 
 def _latent(reading: Reading) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import ConfigError, Where
@@ -30,6 +30,8 @@ class Value:
     origin: str
     unknown: str = ""
     """Why it is not known; the text is empty then."""
+    there: bool = False
+    """The option itself is there for sure: what is not known may be no part of it."""
 
 
 Options = dict[str, Value]
@@ -43,7 +45,7 @@ def folded(name: str) -> str:
 def of_words(words: Sequence[Word]) -> Options:
     """Return the options of a command; of one that is given twice, the later counts.
 
-    A flag holds an empty text, an option with several values all of them.
+    A flag holds an empty text, an option with several values the first.
     """
     found: Options = {}
     at = 0
@@ -87,20 +89,21 @@ def _after(word: Word, count: int) -> Word:
         kept = part.text[count:]
         count = max(count - len(part.text), 0)
         if kept or part.unknown:
-            parts.append(
-                part if kept == part.text else type(part)(kept, part.origin, maybe=part.maybe)
-            )
+            parts.append(replace(part, text=kept))
     return Word(tuple(parts))
 
 
 def _set(found: Options, name: str, word: Word, values: Sequence[Word]) -> None:
-    text = " ".join(value.text for value in values)
-    origin = next((value.origin for value in values if value.origin), word.origin)
-    unknown = next((value.unknown for value in values if value.unknown), "")
-    maybe = word.maybe or next((value.maybe for value in values if value.maybe), "")
+    # What stands after the first value may belong to it, or not.
+    first = values[0] if values else Word()
+    origin, unknown = first.origin or word.origin, first.unknown
+    text = "" if unknown else first.text
+    maybe = word.maybe or first.maybe
     if maybe and not (name in found and found[name].text == text and not unknown):
-        unknown = unknown or f"it is set under the condition at {maybe}"
-    found[name] = Value("" if unknown else text, origin, unknown)
+        reason = unknown or f"it is set under the condition at {maybe}"
+        found[name] = Value("", origin, reason)
+    elif not maybe:
+        found[name] = Value(text, origin, unknown, there=True)
 
 
 def of_file(files: Files, path: Path, shown: str) -> Options:

@@ -8,20 +8,20 @@ after it, but for words added to what was there: those are marked.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import changes, syntax
 from .conditions import matches, status
-from .expand import Scope, Variable, Word, joined, words
+from .expand import Scope, TooMuch, Variable, Word, joined, words
 from .files import Files, Unread
 from .inner import PLAIN, Inner, inner, text_of
-from .lexer import Malformed, Token, tokens
+from .lexer import Malformed, tokens
 
 _MAX_STEPS = 20_000
-_MAX_WORDS = 1 << 16
+_MAX_COMMANDS = 500
 _MAX_DEPTH = 12
 _DECLARES = ("export", "declare", "typeset", "local", "readonly")
 _READS = ("read", "mapfile", "readarray", "getopts", "unset", "let", "eval", "printf")
@@ -38,7 +38,7 @@ class Started:
     folder: Path | None
     """Where its relative paths start, if that is known."""
     origin: str
-    settings: Mapping[str, Word]
+    settings: Mapping[str, Variable]
     """Variables that the script sets: what a program may read from its environment."""
 
 
@@ -50,16 +50,12 @@ class _Return(Exception):
     """A function, or a script read by ``source``, ends here."""
 
 
-class _TooMuch(Exception):
-    """A bound is passed; the message says where and which."""
-
-
 def started(scope: Scope, text: str, files: Files) -> tuple[list[Started], list[str]]:
     """Return the commands of a script and notes on what could not be read."""
     reader = _Reader(files)
     try:
         reader.script(scope, text, 1)
-    except _TooMuch as error:
+    except TooMuch as error:
         reader.notes.append(str(error))
     return reader.found, list(dict.fromkeys(reader.notes))
 
@@ -119,7 +115,7 @@ class _Reader:
         self._steps += 1
         if self._steps > _MAX_STEPS:
             place = scope.place(node.line)
-            raise _TooMuch(f"{place}: the script does too much; what follows is not read")
+            raise TooMuch(f"{place}: the script does too much; what follows is not read")
         if isinstance(node, syntax.Command):
             return self._command(scope, node)
         if isinstance(node, syntax.Function):
@@ -167,7 +163,7 @@ class _Reader:
         changes.merge(scope, ways, scope.place(line))
 
     def _loop(self, scope: Scope, node: syntax.Loop) -> None:
-        values = self._words(scope, node.words)
+        values = [word for token in node.words for word in words(scope, token)]
         ways = [scope.copy()]
         inside = scope.copy()
         reason = f"changes in the loop at {scope.place(node.line)}"
@@ -184,7 +180,7 @@ class _Reader:
         own: dict[str, Variable] = {}
         while rest and (begin := changes.assigns(rest[0])):
             own[begin[1]] = changes.assignment(scope, rest.pop(0), begin)
-        found = self._words(scope, rest)
+        found = [word for token in rest for word in words(scope, token)]
         while found and found[0].text in _PREFIXES:
             found.pop(0)
         if found:
@@ -192,14 +188,6 @@ class _Reader:
         if not rest:
             scope.variables.update(own)
         return True
-
-    def _words(self, scope: Scope, rest: Sequence[Token]) -> list[Word]:
-        found: list[Word] = []
-        for token in rest:
-            found += words(scope, token)
-            if len(found) > _MAX_WORDS:
-                raise _TooMuch(f"{scope.place(token.line)}: the command is too long to be read")
-        return found
 
     def _simple(
         self, scope: Scope, node: syntax.Command, found: list[Word], own: dict[str, Variable]
@@ -260,10 +248,9 @@ class _Reader:
         script, origin = inner(found), scope.place(node.line)
         if script is not None and self._follow(scope, script, own, origin):
             return
-        settings = {
-            name: Word(tuple(part for word in held.words for part in word.parts))
-            for name, held in {**scope.variables, **own}.items()
-        }
+        if len(self.found) >= _MAX_COMMANDS:
+            raise TooMuch(f"{origin}: more than {_MAX_COMMANDS} commands; the others are not read")
+        settings = {**scope.variables, **own}
         self.found.append(Started(tuple(found), scope.folder, origin, settings))
 
     def _follow(self, scope: Scope, script: Inner, own: dict[str, Variable], origin: str) -> bool:
