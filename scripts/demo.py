@@ -44,12 +44,14 @@ def show(title: str, *argv: str, quiet: bool = False) -> str:
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if quiet else None,
         text=True,
         check=False,
         timeout=WAIT_S,
     )
     if done.returncode != 0:
-        raise Differs(f"{argv[0]} ended with exit code {done.returncode}")
+        said = done.stderr or ""
+        raise Differs(f"{argv[0]} ended with exit code {done.returncode}\n{said}".rstrip())
     if not quiet:
         print(done.stdout, end="", flush=True)
     return done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,12 +119,12 @@ def _print_emitted(framework: str, choice: Choice) -> None:
     found = emit(choice.plan)
     for note in found.notes:
         tell("note", note)
-    if found.arguments:
-        click.echo("\n".join(found.arguments))
     for name, text in found.files.items():
-        if len(found.files) > 1 or found.arguments:
-            click.echo(f"# {name}")
+        click.echo(f"# {name}")
         click.echo(text, nl=not text.endswith("\n"))
+    if found.arguments:
+        click.echo("# arguments" if found.files else "", nl=bool(found.files))
+        click.echo(shlex.join(found.arguments))
 
 
 def _where(choice: Choice) -> str:
