@@ -452,3 +452,38 @@ def test_an_index_above_the_limit_of_arrays_is_refused(mixed: Inventory, script:
     assert prepared(f"--array=0-1000:7%50 --cards h100:8 {script}", mixed)
     with pytest.raises(UsageError, match=r"index 1001 is not below this site's MaxArraySize 1001"):
         prepared(f"-a 5,900-1001%2 --cards h100:8 {script}", mixed)
+
+
+MIXTURE = (
+    "#!/bin/bash\nsn-launch python3 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+    "--num-attention-heads 32 --ffn-hidden-size 14336 --swiglu --seq-length 4096 "
+    "--global-batch-size 256 --micro-batch-size 1 --padded-vocab-size 32000 --num-experts 8 "
+    "--moe-router-topk 2 --group-query-attention --num-query-groups 8 --bf16 "
+    "--untie-embeddings-and-output-weights\n"
+)
+
+
+def test_a_model_that_was_only_read_in_the_script_never_keeps_the_job_from_running(
+    mixed: Inventory, tmp_path: Path
+) -> None:
+    path = tmp_path / "moe.sh"
+    path.write_text(MIXTURE)
+    job = prepared(f"--cards h100:16 {path}", mixed)
+    assert job.choice.plan.pipelines == ()
+    assert any("placed, not planned: " in note and "mixture" in note for note in job.notes)
+    dense = MIXTURE.replace("--num-experts 8 --moe-router-topk 2 ", "")
+    path.write_text(dense)
+    job = prepared(f"--cards h100:16 {path}", mixed)
+    assert job.choice.plan.pipelines
+    assert (job.choice.plan.global_batch, job.asked.origins["model"][:-1]) == (256, f"{path}:")
+
+
+def test_sizes_that_the_script_fixes_are_kept(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "fixed.sh"
+    dense = MIXTURE.replace("--num-experts 8 --moe-router-topk 2 ", "")
+    path.write_text(dense.replace("--bf16", "--bf16 --tensor-model-parallel-size 4"))
+    job = prepared(f"--cards h100:16 {path}", mixed)
+    assert {mesh.tp for mesh in job.choice.plan.pipelines[0].meshes} == {4}
+    path.write_text(dense.replace("--bf16", "--bf16 --tensor-model-parallel-size 3"))
+    job = prepared(f"--cards h100:16 {path}", mixed)
+    assert any("placed, not planned: " in note and "tp 3" in note for note in job.notes), job.notes

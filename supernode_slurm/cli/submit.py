@@ -168,7 +168,7 @@ def summary(prepared: Prepared) -> str:
     """Return the plan in one line."""
     plan = prepared.choice.plan
     if not plan.pipelines or plan.predicted is None:
-        return "placed, not planned: no model was named"
+        return "placed, not planned"
     parts = []
     for pipeline in plan.pipelines:
         for mesh in pipeline.meshes:

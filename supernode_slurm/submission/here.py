@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 from ..errors import PlanError, UsageError
 from ..inventory import Inventory
-from ..placement import Ask, Choice, Limits, Room, View, choose
+from ..placement import Choice, Limits, Room, View
 from ..slurm import JobId, LiveJob, SlurmClient
 from .ask import make_ask
 from .cards import Group
 from .commandline import CommandLine
 from .emitted import told
 from .script import Script
+from .search import best_choice
 from .sources import planning_settings
 
 _NO_SCRIPT = Script("interactive", "", "the job")
@@ -35,16 +36,9 @@ def plan_here(
     said = planning_settings(_line(), env, _script(client, job, env), inventory.policy.defaults)
     groups, limits, hosts = _allocated(inventory, job)
     ask = make_ask(inventory, said, groups, limits)
-    room = Room(inventory, View(hosts, hosts))
-    choice, notes = _best(room, ask)
+    choice, notes = best_choice(Room(inventory, View(hosts, hosts)), ask, said)
     choice, more = told(choice)
     return choice, (*ask.notes, *notes, *more)
-
-
-def _best(room: Room, ask: Ask) -> tuple[Choice, tuple[str, ...]]:
-    if ask.model is None:
-        return choose(room, ask)[0], ("placed, not planned: no model was named",)
-    return choose(room, ask)[0], ()
 
 
 def _line() -> CommandLine:

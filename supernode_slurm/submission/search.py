@@ -25,22 +25,37 @@ def find_choice(
 ) -> tuple[Choice, tuple[str, ...]]:
     """Return the best choice, and what the user should know of it.
 
-    In a room rebuilt from Slurm, which knows no speeds, a job that cannot be planned is
-    placed. Raises ``UsageError`` where the user's own options leave no choice, ``PlanError``
-    where there is none at all.
+    Raises ``UsageError`` where the user's own options leave no choice, ``PlanError`` where
+    there is none at all.
     """
-    room = room_for(site, parts)
     try:
-        choice = choose(room, ask)[0]
+        choice, notes = best_choice(room_for(site, parts), ask, asked)
     except PlanError as error:
-        if ask.model is not None and site.inventory.rebuilt:
-            placed = choose(room, replace(ask, model=None))[0]
-            return placed, (f"placed, not planned: {error}",)
         if culprits := _culprits(site, asked, parts):
             said = " and ".join(dict.fromkeys(culprits))
             raise UsageError(f"{said} cannot be had together: {error}") from error
         raise
-    return choice, tuple(remarks(site.inventory, ask, choice))
+    return choice, (*notes, *remarks(site.inventory, ask, choice))
+
+
+def best_choice(room: Room, ask: Ask, asked: Settings) -> tuple[Choice, tuple[str, ...]]:
+    """Return the best choice in a room, and why it is only placed if it is.
+
+    A job that cannot be planned is placed if nobody asked for a plan of it: its model was
+    read in its script, or the room was rebuilt from Slurm, which knows no speeds. Raises
+    ``PlanError``.
+    """
+    if ask.model is None:
+        return choose(room, ask)[0], ("placed, not planned: no model was named",)
+    try:
+        return choose(room, ask)[0], ()
+    except PlanError as error:
+        if not (room.inventory.rebuilt or "model" in asked.read):
+            raise
+        with suppress(PlanError):
+            placed = choose(room, replace(ask, model=None))[0]
+            return placed, (f"placed, not planned: {error}",)
+        raise
 
 
 def _culprits(site: Site, asked: Settings, parts: Sequence[Settings]) -> list[str]:

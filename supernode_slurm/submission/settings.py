@@ -13,6 +13,8 @@ class Settings:
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """What was seen and could not be used, in words."""
+    read: frozenset[str] = frozenset()
+    """Names of values that nobody asked for: they were found in the job's own script."""
 
     def add(self, name: str, value: str, origin: str) -> None:
         """Set a value unless a stronger source has."""
@@ -22,7 +24,7 @@ class Settings:
 
     def without(self, name: str) -> Settings:
         """Return the values but one."""
-        found = Settings(notes=self.notes)
+        found = Settings(notes=self.notes, read=self.read)
         for other, value in self.values.items():
             if other != name:
                 found.add(other, value, self.origins[other])

@@ -35,6 +35,7 @@ def planning_settings(
     for name, value, where in _directives(script):
         found.add(name, value, str(where))
     read = find_workload(script.text, script.origin, line.arguments, Path())
+    found.read = frozenset(read.values.keys() - found.values.keys())
     for name, value in read.values.items():
         found.add(name, value, read.origins[name])
     found.notes += read.notes
