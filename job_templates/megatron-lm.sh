@@ -25,6 +25,7 @@ sn-launch python3 "$MEGATRON/pretrain_gpt.py" \
     --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 \
     --group-query-attention --num-query-groups 8 --swiglu --normalization RMSNorm \
     --position-embedding-type rope --rotary-base 500000 --disable-bias-linear \
+    --attention-dropout 0 --hidden-dropout 0 \
     --untie-embeddings-and-output-weights --vocab-size 128256 \
     --tokenizer-type HuggingFaceTokenizer --tokenizer-model "$TOKENIZER" \
     --seq-length 8192 --max-position-embeddings 8192 --global-batch-size 512 \

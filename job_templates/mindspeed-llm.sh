@@ -25,8 +25,12 @@ sn-launch --per-node torchrun {torchrun} "$MINDSPEED/pretrain_gpt.py" \
     --use-mcore-models --distributed-backend nccl \
     --num-layers 28 --hidden-size 3584 --ffn-hidden-size 18944 --num-attention-heads 28 \
     --group-query-attention --num-query-groups 4 --swiglu --normalization RMSNorm \
-    --position-embedding-type rope --rotary-base 1000000 --disable-bias-linear --add-qkv-bias \
-    --untie-embeddings-and-output-weights --padded-vocab-size 152064 \
+    --norm-epsilon 1e-6 --position-embedding-type rope --use-rotary-position-embeddings \
+    --rotary-base 1000000 --disable-bias-linear --add-qkv-bias \
+    --attention-dropout 0 --hidden-dropout 0 --attention-softmax-in-fp32 \
+    --no-masked-softmax-fusion --no-gradient-accumulation-fusion \
+    --untie-embeddings-and-output-weights \
+    --padded-vocab-size 152064 --make-vocab-size-divisible-by 1 \
     --tokenizer-type PretrainedFromHF --tokenizer-name-or-path "$TOKENIZER" \
     --use-flash-attn --use-fused-rmsnorm --use-fused-swiglu --use-fused-rotary-pos-emb \
     --seq-length 4096 --max-position-embeddings 4096 --global-batch-size 256 \

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from supernode_slurm.inventory import load
-from supernode_slurm.plan import Plan, loads
+from supernode_slurm.plan import loads
 from supernode_slurm.slurm import JobId, LiveJob
 from supernode_slurm.slurmconf import find_release, generate
 from supernode_slurm.twin import Twin, TwinSpec, installed_release
@@ -24,6 +24,7 @@ from tests.templates import ALL, STANDINS, Template, edited, room
 
 pytestmark = [pytest.mark.slurm, pytest.mark.live]
 
+MEGATRON = next(item for item in ALL if item.name == "megatron-lm")
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"}
 
 
@@ -49,12 +50,11 @@ class Ran:
 
     job: LiveJob
     output: str
-    plan: Plan
     ranks: list[dict[str, Any]]
 
 
-def run(site: Site, script: Path, folder: Path) -> Ran:
-    """Submit a script as a user would; wait for the job's end."""
+def submit(site: Site, folder: Path, *argv: str) -> str:
+    """Submit a script as a user would, in a folder for its output; return what was printed."""
     folder.chmod(0o755)
     seen = folder / "seen"
     seen.mkdir()
@@ -64,38 +64,40 @@ def run(site: Site, script: Path, folder: Path) -> Ran:
         "SN_INVENTORY": str(site.inventory),
         "STANDINS": str(seen),
     }
+    program, *words = argv
     done = subprocess.run(
-        ["sn-submit", "--json", f"--output={folder / 'out'}", script.name], env=env, cwd=folder,
+        [program, f"--output={folder / 'out'}", *words], env=env, cwd=folder,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    client, job = site.twin.client(), JobId.parse(said["job"])
+    return done.stdout
+
+
+def end(site: Site, folder: Path, job: str) -> Ran:
+    """Wait for a job's end."""
+    client = site.twin.client()
     for _ in range(900):
-        found = client.job(job)
+        found = client.job(JobId.parse(job))
         if found.states & ENDED:
             break
         time.sleep(0.1)
-    lines = [json.loads(path.read_text()) for path in sorted(seen.iterdir())]
+    lines = [json.loads(path.read_text()) for path in (folder / "seen").iterdir()]
     output = (folder / "out").read_text() if (folder / "out").exists() else ""
-    return Ran(
-        found,
-        output,
-        loads(json.dumps(said["plan"])),
-        sorted(lines, key=lambda line: int(line["rank"])),
-    )
+    return Ran(found, output, sorted(lines, key=lambda line: int(line["rank"])))
 
 
 @pytest.mark.parametrize("template", ALL, ids=lambda template: template.name)
 def test_a_template_runs_as_planned(template: Template, site: Site, tmp_path: Path) -> None:
-    ran = run(site, edited(template, tmp_path), tmp_path)
+    script = edited(template, tmp_path)
+    said = json.loads(submit(site, tmp_path, "sn-submit", "--json", script.name))
+    plan, ran = loads(json.dumps(said["plan"])), end(site, tmp_path, said["job"])
     assert ran.job.states == {"COMPLETED"}, ran.output
     assert [line["rank"] for line in ran.ranks] == list(range(template.ranks))
     assert {line["world"] for line in ran.ranks} == {template.ranks}
     assert len({line["master"] for line in ran.ranks}) == 1
     assert {line["framework"] for line in ran.ranks} == {template.framework or "nccl"}
-    assert bool(ran.plan.pipelines) == (template.framework is not None)
-    for group in ran.plan.groups:
+    assert bool(plan.pipelines) == (template.framework is not None)
+    for group in plan.groups:
         assert bool(group.environment) == (group.name != "a100")
         mine = [line for line in ran.ranks if line["group"] == group.name]
         assert len(mine) == group.devices
@@ -105,13 +107,26 @@ def test_a_template_runs_as_planned(template: Template, site: Site, tmp_path: Pa
         assert len(nodes) == group.nodes
 
 
+def test_a_template_runs_by_plain_sbatch(site: Site, tmp_path: Path) -> None:
+    script = edited(MEGATRON, tmp_path)
+    job = submit(
+        site, tmp_path, "sbatch", "--parsable", "--partition=train", "--constraint=sn1",
+        "--nodes=2", "--ntasks-per-node=8", "--gres=gpu:h100:8", script.name,
+    )  # fmt: skip
+    ran = end(site, tmp_path, job.strip())
+    assert ran.job.states == {"COMPLETED"}, ran.output
+    assert [line["rank"] for line in ran.ranks] == list(range(MEGATRON.ranks))
+    assert len({line["master"] for line in ran.ranks}) == 1
+
+
 def test_a_stand_in_ends_the_job_if_something_does_not_hold(site: Site, tmp_path: Path) -> None:
-    script = edited(next(item for item in ALL if item.name == "megatron-lm"), tmp_path)
+    script = edited(MEGATRON, tmp_path)
     text = script.read_text()
     # sn-submit itself refuses such a batch where it can read it.
     hidden = "MORE=$(echo --micro-batch-size 3)\n\nsn-launch"
     script.write_text(text.replace("sn-launch", hidden).replace("{plan}", "{plan} $MORE"))
-    ran = run(site, script, tmp_path)
+    said = json.loads(submit(site, tmp_path, "sn-submit", "--json", script.name))
+    ran = end(site, tmp_path, said["job"])
     assert ran.job.states == {"FAILED"}
     assert ran.ranks == []
     assert re.search(r"rank \d+ on h\d-\d\d \(h100-sxm\) died first: exit code 3", ran.output)

@@ -17,7 +17,7 @@ VALUES = """--num-layers --hidden-size --ffn-hidden-size --num-attention-heads -
     --micro-batch-size --train-iters --lr --min-lr --lr-decay-style --lr-warmup-iters --data-path
     --save --load --save-interval --tensor-model-parallel-size --pipeline-model-parallel-size
     --context-parallel-size --expert-model-parallel-size --recompute-granularity
-    --recompute-method --recompute-num-layers"""
+    --recompute-method --recompute-num-layers --attention-dropout --hidden-dropout"""
 LISTS = "--recompute-modules"
 LAYOUT = "--pipeline-model-parallel-layout"
 

@@ -9,8 +9,10 @@ import megatron
 from standin import finish, need, number, rank, same
 
 MINDSPEED_FLAGS = """--use-mcore-models --add-qkv-bias --use-flash-attn --use-fused-rmsnorm
-    --use-fused-swiglu --use-fused-rotary-pos-emb"""
-MINDSPEED_VALUES = "--padded-vocab-size --tokenizer-name-or-path --num-layer-list"
+    --use-fused-swiglu --use-fused-rotary-pos-emb --use-rotary-position-embeddings
+    --attention-softmax-in-fp32 --no-masked-softmax-fusion --no-gradient-accumulation-fusion"""
+MINDSPEED_VALUES = """--padded-vocab-size --make-vocab-size-divisible-by --tokenizer-name-or-path
+    --num-layer-list --distributed-backend --norm-epsilon"""
 
 
 def main() -> int:
@@ -19,7 +21,7 @@ def main() -> int:
     plan, pipeline = me.planned()
     mindspeed = plan.framework == "mindspeed"
     if mindspeed:
-        words = (MINDSPEED_FLAGS, f"{MINDSPEED_VALUES} --distributed-backend")
+        words = (MINDSPEED_FLAGS, MINDSPEED_VALUES)
         need(bool(os.environ.get("HCCL_CONNECT_TIMEOUT")), "no HCCL_CONNECT_TIMEOUT")
     else:
         same("framework", "megatron", plan.framework)
