@@ -34,7 +34,7 @@ def planning_settings(
     _add_variables(found, env)
     for name, value, where in _directives(script):
         found.add(name, value, str(where))
-    read = find_workload(script.text, script.origin, line.arguments, Path())
+    read = find_workload(script.text, script.origin, line.arguments, Path(), env)
     found.read = frozenset(read.values.keys() - found.values.keys())
     for name, value in read.values.items():
         found.add(name, value, read.origins[name])

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from .lexer import Piece, Token, quoted_pieces
 
-_MAX_CHARS = 1 << 20
-"""Of one value: a script could double a variable until memory ends."""
+_MAX_CHARS = 1 << 17
+"""Of one value: Linux gives no program a longer word (MAX_ARG_STRLEN)."""
 _MAX_PARTS = 1 << 14
-_MAX_WORK = 2_000_000
+_MAX_WORK = 400_000
 """Words and stretches of text in all, each kilobyte counted as well."""
 _MAX_DEPTH = 20
 _EXPANSION = re.compile(
@@ -163,7 +163,8 @@ class _Expansion:
                     found.append(Word(tuple(current)))
                     current = None
                 if parts is not None:
-                    current = [*(current or ()), *parts]
+                    current = current if current is not None else []
+                    current += parts
         found += [] if current is None else [Word(tuple(current))]
         if pieces:
             self.scope.budget.spend(found, self.scope.place(pieces[0].line))
@@ -176,7 +177,9 @@ class _Expansion:
             place = self.scope.place(piece.line)
             for index, word in enumerate(self._values(piece)):
                 parts += [Part(" ", place)] if index else []
-                parts += [part for part in word.parts if part.text or part.unknown]
+                for part in word.parts:
+                    if part.text or (part.unknown and part not in parts[-1:]):
+                        parts.append(part)
         return bounded(Word(tuple(parts)))
 
     def _fields(self, piece: Piece) -> list[tuple[list[Part] | None, bool]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path, PurePath
 
 from . import flagscale, huggingface, megatron, torchtitan
@@ -15,7 +16,7 @@ from .script import Started, started
 
 _SHELLS = ("sh", "bash", "dash", "ksh", "mksh", "zsh", "ash")
 _CONFIGS = (".yaml", ".yml", ".json")
-_ACTIONS = ("sft", "pt", "rlhf", "train")
+_ACTIONS = ("sft", "pt", "rlhf")
 _SETTINGS = ("MODULE", "CONFIG", "CONFIG_FILE", *megatron.MINDSPEED_SETTINGS)
 
 
@@ -90,16 +91,25 @@ class _Command:
         """Return the words, programs without their directories."""
         return [PurePath(word.text).name if word.text else "" for word in self.words]
 
-    def positional(self, *programs: str) -> list[str]:
+    def positional(self, *programs: str) -> list[Word]:
         """Return the words after the first of some programs that stand before its options."""
         names = self.names
         at = next((names.index(name) for name in programs if name in names), len(names))
-        found = []
-        for word in self.words[at + 1 :]:
-            if word.text.startswith("-") or word.unknown:
-                break
-            found.append(word.text)
-        return found
+        rest = self.words[at + 1 :]
+        return list(takewhile(lambda word: not word.text.startswith("-"), rest))
+
+    def file(self, words: Sequence[Word], *options: str) -> str:
+        """Return the file that an option names, or one of some words; note one not known."""
+        named = [self.options[name] for name in options if name in self.options]
+        said = [(value.text, value.origin, value.unknown) for value in named]
+        said += [
+            (word.text, word.origin, word.unknown) for word in words if word.text.endswith(_CONFIGS)
+        ]
+        for text, origin, unknown in said[:1]:
+            if not unknown:
+                return text
+            self.notes.append(f"{origin}: a file of settings is not read: {unknown}")
+        return ""
 
 
 def _read(command: Started, files: Files) -> Reading | None:
@@ -154,43 +164,36 @@ def _with_file(command: _Command, name: str) -> Options:
         return given
 
 
-def _config(words: Sequence[str]) -> str:
-    return next((word for word in words if word.endswith(_CONFIGS)), "")
-
-
 def _flagscale(command: _Command) -> Reading | None:
     options, names = command.options, command.names
-    main = ""
-    if "flagscale" in names and "train" in command.positional("flagscale")[:1]:
-        main = options["config"].text if "config" in options else ""
+    if "flagscale" in names and [w.text for w in command.positional("flagscale")[:1]] == ["train"]:
+        main = command.file((), "config")
+        origin = command.words[names.index("flagscale")].origin
     elif "config_path" in options and "config_name" in options and "run.py" in names:
-        name = options["config_name"].text.removesuffix(".yaml")
-        main = str(PurePath(options["config_path"].text) / f"{name}.yaml")
-    if not main:
+        folder, name = command.file((), "config_path"), command.file((), "config_name")
+        main = str(PurePath(folder) / f"{name.removesuffix('.yaml')}.yaml") if name else ""
+        origin = options["config_name"].origin
+    else:
         return None
     given = {**options, **overrides(command.words)}
     try:
-        found = flagscale.options(command.job, main, given, command.notes)
+        found = flagscale.options(command.job, main, given, command.notes) if main else {}
     except Unread as error:
         command.notes.append(str(error))
         found = {}
     reading = Reading(found, command.notes)
     megatron.read(reading, command.job)
-    reading.put(
-        "framework",
-        "flagscale",
-        options["config_name" if "config_name" in options else "config"].origin,
-    )
+    reading.put("framework", "flagscale", origin)
     return reading
 
 
 def _llamafactory(command: _Command) -> Reading | None:
     programs = ("llamafactory-cli", "lmf", "llamafactory.cli", "launcher.py", "cli.py")
     words = command.positional(*programs)
-    if words[:1] == ["train"]:
-        name = _config(words[1:2])
+    if [word.text for word in words[:1]] == ["train"]:
+        name = command.file(words[1:2])
     elif any(word.endswith("src/train.py") for word in command.job.programs):
-        name = _config(command.positional("train.py")[:1])
+        name = command.file(command.positional("train.py")[:1])
     else:
         return None
     reading = Reading(_with_file(command, name), command.notes)
@@ -203,12 +206,11 @@ def _swift(command: _Command) -> Reading | None:
     names = command.names
     for program in ("swift", "megatron"):
         words = command.positional(program)
-        if program in names and words[:1] and words[0] in _ACTIONS[:3]:
+        if program in names and words and words[0].text in _ACTIONS:
             break
     else:
         return None
-    config = command.options.get("config")
-    name = config.text if config is not None else _config(words[1:2])
+    name = command.file(words[1:2], "config")
     reading = Reading(_with_file(command, name), command.notes)
     if program == "swift":
         return _trained(reading, command, "swift")
@@ -216,9 +218,15 @@ def _swift(command: _Command) -> Reading | None:
     megatron.read(reading, command.job)
     huggingface.read(reading, command.job)
     place = command.words[names.index("megatron")].origin
-    kind = "mindspeed" if megatron.is_mindspeed(reading, command.job) else "megatron"
-    reading.put("framework", kind, place)
+    reading.put("framework", _kind(reading, command.job), place)
     return reading
+
+
+def _kind(reading: Reading, job: Job) -> str:
+    """Return which of those with Megatron's arguments is meant."""
+    if any("flagscale" in word.lower() for word in (*job.programs, str(job.folder))):
+        return "flagscale"
+    return "mindspeed" if megatron.is_mindspeed(reading, job) else "megatron"
 
 
 def _torchtitan(command: _Command) -> Reading | None:
@@ -249,10 +257,7 @@ def _megatron(command: _Command) -> Reading | None:
     if count < (1 if script else 3):
         return None
     megatron.read(reading, command.job)
-    mindspeed = megatron.is_mindspeed(reading, command.job)
-    reading.put(
-        "framework", "mindspeed" if mindspeed else "megatron", reading.origin(*megatron.OWN)
-    )
+    reading.put("framework", _kind(reading, command.job), reading.origin(*megatron.OWN))
     if "train" not in reading.values:
         reading.put("train", "full", reading.origin(*megatron.OWN))
     if huggingface.runs_deepspeed(reading):
@@ -264,8 +269,7 @@ def _trainer(command: _Command) -> Reading | None:
     """Read what the Trainer, TRL, DeepSpeed or a script like theirs is given."""
     options = command.options
     program = next((name for name in command.names if name.endswith(".py") or name == "trl"), "")
-    config = options.get("config")
-    name = config.text if config is not None else _config(command.positional(program)[:2])
+    name = command.file(command.positional(program)[:2], "config")
     own = any(key in options for key in (*huggingface.OWN, "deepspeed"))
     if not own and not (program and name.endswith(_CONFIGS)):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from .expand import Scope, Variable, Word
+from .expand import Part, Scope, Variable, Word
 
 _SHELLS = ("bash", "sh", "zsh", "dash", "ksh")
 _PROGRAM = re.compile(r"python[0-9.]*\Z|torchrun\Z|deepspeed\Z|accelerate\Z|.*\.py\Z")
@@ -30,13 +30,17 @@ class Inner:
     shared: bool = False
     """It runs in the same shell, as with ``source``."""
     is_text: bool = False
-    """It is given as text, as with ``bash -c``."""
+    """It is given as text, as with ``bash -c`` and ``eval``."""
 
 
 def inner(found: Sequence[Word]) -> Inner | None:
     """Return the script that a command starts, if it starts one."""
     if found[0].text in ("source", "."):
         return Inner(found[1], tuple(found[2:]), shared=True) if len(found) > 1 else None
+    if found[0].text == "eval":
+        gap = Part(" ", found[0].origin)
+        parts = tuple(part for word in found[1:] for part in (*word.parts, gap))
+        return Inner(Word(parts), (), shared=True, is_text=True)
     for index, word in enumerate(found):
         name = PurePath(word.text).name
         if name in _SHELLS and not word.unknown:

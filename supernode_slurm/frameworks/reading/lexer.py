@@ -17,6 +17,7 @@ _DESCRIPTOR = re.compile(r"(?:[0-9]+|\{[A-Za-z_]\w*\})(?=[<>])", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=\Z", re.ASCII)
 _IN_QUOTES = re.compile(r"[^\"\\$`]+")
+_MAX_PIECES = 200_000
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -81,6 +82,8 @@ class _Lexer:
         self._first = first_line
         self._ends = [found.start() for found in re.finditer("\n", text)]
         self._documents: list[tuple[int, bool]] = []
+        self._in_array = False
+        self._pieces = 0
         self._found: list[Token] = []
 
     def line(self, at: int) -> int:
@@ -102,8 +105,10 @@ class _Lexer:
             end = self.text.find("\n", self.at)
             self.at = end if end >= 0 else len(self.text)
             return True
-        if self.text.startswith("((", self.at):
-            self.at = self._close(self.at + 2, ")", ")")
+        if len(self._found) + self._pieces > _MAX_PIECES:
+            raise Malformed(line, "there is too much of it")
+        if end := self._sum_end():
+            self.at = end
             self._found.append(Token("word", line, (Piece("lost", "((...))", line),)))
         elif found := _DESCRIPTOR.match(self.text, self.at):
             self.at = found.end()
@@ -115,6 +120,16 @@ class _Lexer:
         else:
             self._found.append(self._word())
         return True
+
+    def _sum_end(self) -> int:
+        """Return where a ``((sum))`` that begins here ends, 0 if there is none."""
+        if not self.text.startswith("((", self.at):
+            return 0
+        try:
+            end = self._close(self.at + 2, ")", ")")
+        except Malformed:
+            return 0
+        return end if self.text[end - 2 : end] == "))" else 0
 
     def _operator(self, operator: str, line: int) -> None:
         self._found.append(Token("operator", line, operator=operator))
@@ -148,6 +163,8 @@ class _Lexer:
         start, pieces = self.at, list[Piece]()
         while self.at < len(self.text):
             char = self.text[self.at]
+            if len(pieces) > _MAX_PIECES:
+                raise Malformed(self.line(start), "there is too much of it")
             if found := _PLAIN.match(self.text, self.at):
                 pieces.append(Piece("text", found.group(), self.line(self.at)))
                 self.at = found.end()
@@ -160,16 +177,19 @@ class _Lexer:
                 return Token("word", self.line(start), tuple(pieces), array=array)
             else:
                 break
+        self._pieces += len(pieces)
         return Token("word", self.line(start), tuple(pieces))
 
     def _array(self) -> tuple[Token, ...]:
         """Return the words in brackets, which may stand on many lines."""
         opened, kept = self.at, self._found
-        self._found, self.at = [], self.at + 1
+        if self._in_array:
+            raise Malformed(self.line(opened), "a bracket is within a bracket")
+        self._found, self.at, self._in_array = [], self.at + 1, True
         while not (self._found and self._found[-1].operator == ")"):
             if not self._next():
                 raise Malformed(self.line(opened), "a bracket is not closed")
-        inside, self._found = self._found[:-1], kept
+        inside, self._found, self._in_array = self._found[:-1], kept, False
         return tuple(token for token in inside if token.kind == "word")
 
     def _special(self, char: str, pieces: list[Piece]) -> None:

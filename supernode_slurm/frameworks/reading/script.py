@@ -20,11 +20,11 @@ from .files import Files, Unread
 from .inner import PLAIN, Inner, inner, text_of
 from .lexer import Malformed, tokens
 
-_MAX_STEPS = 20_000
+_MAX_STEPS = 5_000
 _MAX_COMMANDS = 500
 _MAX_DEPTH = 12
 _DECLARES = ("export", "declare", "typeset", "local", "readonly")
-_READS = ("read", "mapfile", "readarray", "getopts", "unset", "let", "eval", "printf")
+_READS = ("read", "mapfile", "readarray", "getopts", "unset", "let", "printf")
 _PREFIXES = ("exec", "command", "builtin", "time", "nohup", "!")
 _TESTS = ("[", "[[", "test", ":", "true", "false")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
