@@ -206,11 +206,11 @@ def test_a_heterogeneous_job_is_one_step_over_all_components() -> None:
     (step,) = commands(MIXED, **HET)
     middle = step.argv.index(":")
     assert step.argv[: middle - 2] == (
-        "srun", "--het-group=0", "--kill-on-bad-exit=1", "--export=ALL", "--nodes=2",
-        "--ntasks=4", "--ntasks-per-node=2",
+        "srun", "--het-group=0", "--kill-on-bad-exit=1", "--export=ALL", "--ntasks=4",
+        "--nodes=2", "--ntasks-per-node=2",
     )  # fmt: skip
     assert step.argv[middle + 1 : -2] == (
-        "--het-group=1", "--kill-on-bad-exit=1", "--export=ALL", "--nodes=1", "--ntasks=2",
+        "--het-group=1", "--kill-on-bad-exit=1", "--export=ALL", "--ntasks=2", "--nodes=1",
         "--ntasks-per-node=2", "--cpus-per-task=3",
     )  # fmt: skip
     assert step.argv[-2:] == step.argv[middle - 2 : middle] == ("sn-launch", "train")

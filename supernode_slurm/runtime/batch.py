@@ -1,4 +1,4 @@
-"""The launcher's side in the batch script: plan, map, steps, and who died first.
+"""The launcher's side in the batch script: plan, map, steps.
 
 Python 3.8, standard library only.
 """
@@ -19,16 +19,17 @@ from .carry import Carried, carry
 from .devices import devices_of_job
 from .entry import Words
 from .fill import fill
-from .job import Component, components, number, step_name
+from .job import Component, components, number
 from .layout import Layout, Place, place_plan, place_unplanned
 from .master import address, claim_port, wished_port
 from .program import run
 from .rank import Rank
-from .srun import Step, handed_down, steps, task_options, uneven_hosts
+from .srun import handed_down, steps, task_options, uneven_hosts
 from .watch import watch
 
 _ASK_S = 30.0
 _NO_HET_STEPS = re.compile(r"SchedulerParameters\s*=.*\bdisable_hetjob_steps\b")
+_FOR_RANKS = ("SN_PLAN", "SN_LAYOUT", "SN_MARK", "SN_CARRIED_FILE", "SN_WATCH")
 
 
 def run_batch(environ: Mapping[str, str], words: Words) -> int:
@@ -36,32 +37,23 @@ def run_batch(environ: Mapping[str, str], words: Words) -> int:
     parts = components(environ)
     plan = plan_here(environ, parts)
     places = _places(environ, parts, plan, words.per_node)
-    master = address(places[0].node, environ)
     with contextlib.ExitStack() as stack:
-        port = wished_port(environ)
-        if not port:
-            folder = private.directory(environ, "ports")
-            claim = claim_port(master, number(environ, "SLURM_JOB_ID"), folder)
-            port = stack.enter_context(claim)
-        layout = Layout(places, master, port, words.per_node)
+        layout = _meet(environ, places, words.per_node, stack)
         _try_to_fill(words.command, layout, plan)
         carried = stack.enter_context(carry(environ, parts))
+        folder = stack.enter_context(private.temporary(environ))
+        options = _options(words, parts, layout, folder)
         lists = [name for group in plan.groups for name in group.visible_env] if plan else []
-        child = handed_down(environ, lists, len(parts) > 1)
-        child["SN_LAYOUT"] = layout.dumps()
-        if plan is not None:
-            child["SN_PLAN"] = dumps(plan)
-        child["SN_MARK"] = secrets.token_hex(8)
-        if carried.is_sent:
-            child["SN_CARRIED_FILE"] = carried.path
-        started = _steps(environ, words, parts, layout, carried, lists)
-        return watch(started, child, _hint(started[0], carried))
-
-
-def _hint(step: Step, carried: Carried) -> str:
-    python = step.argv[step.argv.index("-I") - 1]
-    where = "in the image" if python == "python3" else "on every node"
-    return f"no rank started: {python} (3.8 or newer) must be {where}, and see {carried.path}"
+        python, where = sys.executable, "on every node"
+        if containers.is_contained(words.options, environ):
+            python, where = "python3", "in the image"
+            names = dict.fromkeys((*_FOR_RANKS, *lists))
+            more = containers.pyxis_options(names, [carried.visible], environ)
+            options = [[*given, *more] for given in options]
+        rank = [python, "-I", "-S", carried.path, "--rank", "--", *words.command]
+        started = steps(parts, options, rank, len(parts) > 1 and _steps_apart(environ))
+        hint = f"no rank started: {python}, 3.8 or newer, and {carried.path} must be {where}"
+        return watch(started, _environment(environ, lists, layout, plan, carried), hint)
 
 
 def _places(
@@ -69,13 +61,29 @@ def _places(
 ) -> tuple[Place, ...]:
     if plan is not None:
         return place_plan(plan, parts)
-    if per_node or not all(part.asked for part in parts):
-        devices = devices_of_job(environ.get("SLURM_JOB_ID", ""), environ)
-        if per_node:
-            # The one task of a node starts a process for each device, whoever asked for tasks.
-            parts = [replace(part, asked=False) for part in parts]
-        return place_unplanned(parts, devices)
-    return place_unplanned(parts, {})
+    if not per_node and all(part.asked for part in parts):
+        return place_unplanned(parts, {})
+    devices = devices_of_job(environ.get("SLURM_JOB_ID", ""), environ)
+    if per_node:
+        # The one task of a node starts a process for each device, whoever asked for tasks.
+        parts = [replace(part, asked=False) for part in parts]
+    return place_unplanned(parts, devices)
+
+
+def _meet(
+    environ: Mapping[str, str],
+    places: tuple[Place, ...],
+    per_node: bool,
+    stack: contextlib.ExitStack,
+) -> Layout:
+    """Return the rank map with the place where the ranks meet; its port is ours meanwhile."""
+    master = address(places[0].node, environ)
+    port = wished_port(environ)
+    if not port:
+        folder = private.directory(environ, "ports")
+        claim = claim_port(master, number(environ, "SLURM_JOB_ID"), folder)
+        port = stack.enter_context(claim)
+    return Layout(places, master, port, per_node)
 
 
 def _try_to_fill(command: Sequence[str], layout: Layout, plan: Plan | None) -> None:
@@ -84,28 +92,35 @@ def _try_to_fill(command: Sequence[str], layout: Layout, plan: Plan | None) -> N
         fill(command, Rank(layout, place, 0, plan), place.count, lambda name, _: name)
 
 
-def _steps(
-    environ: Mapping[str, str],
-    words: Words,
-    parts: Sequence[Component],
-    layout: Layout,
-    carried: Carried,
-    lists: Sequence[str],
-) -> list[Step]:
-    python, more = sys.executable, list(words.options)
-    if containers.is_contained(words.options, environ):
-        python = "python3"
-        names = ["SN_PLAN", "SN_LAYOUT", "SN_MARK", "SN_CARRIED_FILE", "SN_WATCH", *lists]
-        more += containers.pyxis_options(dict.fromkeys(names), [carried.visible], environ)
-    rank = [python, "-I", "-S", carried.path, "--rank", "--", *words.command]
-    options = []
+def _options(
+    words: Words, parts: Sequence[Component], layout: Layout, folder: str
+) -> list[list[str]]:
+    """Return srun's options for each component; host files are written into the folder."""
+    found = []
     for index, part in enumerate(parts):
         text, path = uneven_hosts(part, layout), ""
         if text is not None:
-            folder = private.directory(environ, step_name(environ))
             path = private.write(folder, f"hosts.{index}", text)
-        options.append([*task_options(part, layout, path), *more])
-    return steps(parts, options, rank, len(parts) > 1 and _steps_apart(environ))
+        found.append([*task_options(part, layout, path), *words.options])
+    return found
+
+
+def _environment(
+    environ: Mapping[str, str],
+    lists: Sequence[str],
+    layout: Layout,
+    plan: Plan | None,
+    carried: Carried,
+) -> dict[str, str]:
+    """Return the environment of srun, and so of the ranks."""
+    child = handed_down(environ, lists, bool(environ.get("SLURM_HET_SIZE")))
+    child["SN_LAYOUT"] = layout.dumps()
+    child["SN_MARK"] = secrets.token_hex(8)
+    if plan is not None:
+        child["SN_PLAN"] = dumps(plan)
+    if carried.is_sent:
+        child["SN_CARRIED_FILE"] = carried.path
+    return child
 
 
 def _steps_apart(environ: Mapping[str, str]) -> bool:

@@ -13,7 +13,7 @@ from typing import Iterator, Mapping, Sequence
 
 from . import private
 from .archive import archive
-from .job import Component, step_name
+from .job import Component
 from .problem import LaunchError
 from .program import run
 from .srun import handed_down
@@ -41,7 +41,8 @@ def carry(environ: Mapping[str, str], parts: Sequence[Component]) -> Iterator[Ca
         return
     # Nobody can guess the name, and /tmp lets nobody replace what is not his.
     target = f"/tmp/sn-launch.{secrets.token_hex(16)}.pyz"
-    with _own_archive(environ) as source:
+    with private.temporary(environ) as folder:
+        source = _own_archive(folder)
         for part in parts:
             argv = ["sbcast", "--force", f"--jobid={part.job}", source, target]
             code, _, said = run(argv, _SEND_S, environ)
@@ -65,17 +66,11 @@ def _where_we_are() -> Carried:
     return Carried(os.path.join(package, "runtime", "launch.py"), package)
 
 
-@contextlib.contextmanager
-def _own_archive(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the path of an archive: the one that we run from, or one made now."""
+def _own_archive(folder: str) -> str:
+    """Return the path of an archive: the one that we run from, or one made now."""
     if os.path.isfile(_ROOT):
-        yield _ROOT
-        return
-    folder = private.directory(environ, step_name(environ))
-    path = os.path.join(folder, f"{secrets.token_hex(8)}.pyz")
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        return _ROOT
+    path = os.path.join(folder, "sn-launch.pyz")
+    with open(path, "wb") as stream:
         stream.write(archive())
-    try:
-        yield path
-    finally:
-        os.unlink(path)
+    return path

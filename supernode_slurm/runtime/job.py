@@ -41,9 +41,9 @@ def in_step(environ: Environ) -> bool:
 
 
 def step_name(environ: Environ) -> str:
-    """Return a name of this step that no other run of the job has, for files."""
-    job, step = environ.get("SLURM_JOB_ID", "0"), environ.get("SLURM_STEP_ID", "batch")
-    return f"{job}.{step}.{environ.get('SLURM_RESTART_COUNT', '0')}"
+    """Return a name for the files of this step on this node, which a requeued job has not."""
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "SLURMD_NODENAME")
+    return ".".join(environ.get(name, "0") for name in names)
 
 
 def components(environ: Environ) -> tuple[Component, ...]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import stat
-from typing import Mapping
+from typing import Iterator, Mapping
 
 from .problem import LaunchError
 
@@ -34,6 +35,24 @@ def directory(environ: Mapping[str, str], name: str) -> str:
         if not mine or found.st_mode & 0o077:
             raise LaunchError(f"{path} is not a directory of yours alone: set TMPDIR to another")
     return path
+
+
+@contextlib.contextmanager
+def temporary(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the path of a directory that is gone afterwards."""
+    path = directory(environ, secrets.token_hex(8))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def leave(path: str, who: str, count: int) -> None:
+    """Say that one of so many processes needs a directory no more; the last removes it."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(os.path.join(path, f"left.{who}"), os.O_WRONLY | os.O_CREAT, 0o600))
+        if sum(name.startswith("left.") for name in os.listdir(path)) >= count:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def write(folder: str, name: str, text: str) -> str:

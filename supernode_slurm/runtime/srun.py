@@ -88,10 +88,10 @@ def task_options(part: Component, layout: Layout, hostfile: str) -> list[str]:
     each = set(counts.values())
     total = sum(counts.values())
     # --export: sbatch's --export=NONE would keep the plan from the ranks.
-    argv = ["--kill-on-bad-exit=1", "--export=ALL", f"--nodes={len(counts)}", f"--ntasks={total}"]
+    argv = ["--kill-on-bad-exit=1", "--export=ALL", f"--ntasks={total}"]
     if len(each) == 1:
-        argv.append(f"--ntasks-per-node={each.pop()}")
-    else:
+        argv += [f"--nodes={len(counts)}", f"--ntasks-per-node={each.pop()}"]
+    else:  # 24.11 refuses --nodes beside it
         argv += ["--distribution=arbitrary", f"--nodelist={hostfile}"]
     argv += _cpus(part, counts)
     if part.gpus_per_task and counts != part.tasks:

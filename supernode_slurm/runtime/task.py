@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import Mapping
 
 from ..plan import Plan
@@ -97,7 +96,7 @@ class _Folder:
 
 
 def _finish(end: End, rank: Rank, environ: Mapping[str, str], mark: str) -> None:
-    """Report a bad end; the node's first task clears up."""
+    """Report a bad end; the last task of the node clears up."""
     if not end.is_good and mark:
         _report(end, rank, mark)
     elif not end.is_good and not end.told:
@@ -105,13 +104,13 @@ def _finish(end: End, rank: Rank, environ: Mapping[str, str], mark: str) -> None
             "error",
             "\n".join([f"{_who(rank)} ended with {cause(end.code, end.signal)}", *_shown(end)]),
         )
-    if rank.local == 0:
-        with contextlib.suppress(LaunchError):
-            shutil.rmtree(private.directory(environ, step_name(environ)), ignore_errors=True)
-        if end.told and environ.get("SN_CARRIED_FILE"):
-            # The launcher will not get the time to do it.
-            with contextlib.suppress(OSError):
-                os.unlink(environ["SN_CARRIED_FILE"])
+    with contextlib.suppress(LaunchError):
+        folder = private.directory(environ, step_name(environ))
+        private.leave(folder, str(rank.local), 1 if rank.layout.per_node else rank.place.count)
+    if end.told and environ.get("SN_CARRIED_FILE"):
+        # The launcher will not get the time to do it.
+        with contextlib.suppress(OSError):
+            os.unlink(environ["SN_CARRIED_FILE"])
 
 
 def _who(rank: Rank) -> str:
