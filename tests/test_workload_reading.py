@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,9 @@ from supernode_slurm import frameworks
 from supernode_slurm.catalogue import find_model
 from supernode_slurm.frameworks.reading import Found, find_workload
 from supernode_slurm.frameworks.reading import toml as plain_toml
+from supernode_slurm.frameworks.reading.expand import Part, Scope, Word
+from supernode_slurm.frameworks.reading.files import Files
+from supernode_slurm.frameworks.reading.script import started
 
 SHARED = Path(__file__).resolve().parents[2] / "shared/realdata/trainlogs"
 LLAMA_CONFIG = {
@@ -223,6 +227,13 @@ def test_wrong_dimensions_are_told_where_they_stand() -> None:
         ("pretrain_gpt.py --seq-length ${S:-4096}", "4096"),
         ("pretrain_gpt.py --seq-length ${S:-${T:-4096}}", "4096"),
         ("S=\npretrain_gpt.py --seq-length ${S:-4096}", "4096"),
+        (": ${S:=4096}\npretrain_gpt.py --seq-length $S", "4096"),
+        (
+            "if [ -f x ]; then f() { L=1; }; else f() { L=2; }; fi\nf\n"
+            "pretrain_gpt.py --seq-length $L",
+            None,
+        ),
+        ("S=; if [ -f x ]; then S=1; fi; pretrain_gpt.py --seq-length ${S:-4096}", None),
         ("pretrain_gpt.py --seq-length=4096", "4096"),
         ("pretrain_gpt.py --seq_length '4096'", "4096"),
         ('pretrain_gpt.py --seq-length "40"96', "4096"),
@@ -911,6 +922,50 @@ def test_sums_are_the_shell_s(left: int, sign: str, right: int) -> None:
     }[sign]
     found = sequence(f"A={left}\npretrain_gpt.py --seq-length $(( $A {sign} {right} ))")
     assert found == (str(value) if value > 0 else None)
+
+
+_FRAGMENTS = st.sampled_from(
+    [
+        *("A=1", "A=$A$B", "A+=2", "B='x y'", 'B="$A z"', "C=(p 'q r' $A)", 'C+=("$B")'),
+        *(
+            'C=("${C[@]}" s)',
+            "A=${A:-7}",
+            "B=${B:+w}",
+            "A=$((3*4-5))",
+            "f() { A=$1; return; A=8; }",
+        ),
+        *("f 4", "set -- m n", "shift", "A=${1:-k}", "unset A", 'B="${C[@]}"', "B=${C[1]}"),
+        *("A='a'\"b$B\"c", 'A=${D-"d e"}', ": ${A:=v}", '[ -z "$A" ] && B=n', "f() { :; }"),
+    ]
+)
+_SHELL_BLOCKS = st.recursive(
+    _FRAGMENTS,
+    lambda inner: st.one_of(
+        st.builds('if [ "$A" = 1 ]; then\n{}\nelse\n{}\nfi'.format, inner, inner),
+        st.builds("case $A in 1*) {};; *) {};; esac".format, inner, inner),
+        st.builds("for Z in 1; do\n{}\ndone".format, inner),
+        st.builds("( {} )".format, inner),
+        st.builds("{}\n{}".format, inner, inner),
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from(["A=1\nB=2\nC=(z)", "true"]), _SHELL_BLOCKS)
+@settings(max_examples=150)
+def test_words_that_reading_knows_are_those_that_bash_makes(first: str, block: str) -> None:
+    script = f"f() {{ :; }}\n{first}\n{block}\n"
+    script += 'show $A "$B" "${C[@]}" "x$A"\'y\' "$@" end\n'
+    bash = ["bash", "-c", f"show() {{ printf '%s\\0' \"$@\"; }}\n{script}", "bash", "u", "v"]
+    env = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(bash, capture_output=True, env=env, check=True, timeout=60)
+    arguments = tuple(Word((Part(word, "here"),)) for word in "uv")
+    scope = Scope("train.sh", Path("/"), {}, Path("/"), arguments)
+    commands, notes = started(scope, script, Files())
+    assert notes == []
+    ((_, *found),) = [command.words for command in commands if command.words[0].text == "show"]
+    if not any(word.unknown or word.maybe for word in found):
+        assert [word.text for word in found] == done.stdout.decode().split("\0")[:-1]
 
 
 _KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)

@@ -105,6 +105,9 @@ def merge(scope: Scope, ways: Sequence[Scope], place: str) -> None:
             scope.variables[name] = found[0]
         else:
             scope.variables[name] = _either(name, before.get(name), found, place)
+    for name in dict.fromkeys(name for way in ways for name in way.functions):
+        bodies = [body for way in ways for body in way.functions.get(name, ())]
+        scope.functions[name] = tuple({id(body): body for body in bodies}.values())
     folders, arguments = {way.folder for way in ways}, {way.arguments for way in ways}
     scope.folder = folders.pop() if len(folders) == 1 else None
     scope.arguments = arguments.pop() if len(arguments) == 1 else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .lexer import Piece, Token, quoted_pieces
+from .syntax import Block
 
 _MAX_CHARS = 1 << 17
 """Of one value: Linux gives no program a longer word (MAX_ARG_STRLEN)."""
@@ -114,11 +115,13 @@ class Scope:
     arguments: tuple[Word, ...] | None = ()
     """``$1`` and on, if they are known."""
     variables: dict[str, Variable] = field(default_factory=dict)
+    functions: dict[str, tuple[Block, ...]] = field(default_factory=dict)
+    """Each with the bodies that it may have."""
     budget: Budget = field(default_factory=Budget)
 
     def copy(self) -> Scope:
         """Return the same state, to go another way from here."""
-        return replace(self, variables=dict(self.variables))
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
 
     def place(self, line: int) -> str:
         """Return a line of the script as messages show it."""
@@ -165,6 +168,8 @@ class _Expansion:
                 if parts is not None:
                     current = current if current is not None else []
                     current += parts
+            if not fields and piece.quoted and not any(part.text for part in current or ()):
+                current = None
         found += [] if current is None else [Word(tuple(current))]
         if pieces:
             self.scope.budget.spend(found, self.scope.place(pieces[0].line))
@@ -228,23 +233,31 @@ class _Expansion:
         held = self._held(found["name"], found["index"], line)
         default = _DEFAULT.match(found["rest"])
         if default is not None:
-            return self._default(held, default, line)
+            unset = found["name"] not in scope.variables and _is_empty(held)
+            result = self._default(held, unset, default, line)
+            if default["what"] == "=" and result is not held:
+                scope.variables[found["name"]] = Variable(result)
+            return result
         if found["rest"]:
             return (scope.lost(line, f"{form} is a form of variable that is not read"),)
         return held
 
-    def _default(self, held: tuple[Word, ...], form: re.Match[str], line: int) -> tuple[Word, ...]:
+    def _default(
+        self, held: tuple[Word, ...], unset: bool, form: re.Match[str], line: int
+    ) -> tuple[Word, ...]:
         """Return the value or what ``${NAME:-this}`` and its kin put in its place."""
-        unset = any(part.unset for word in held for part in word.parts)
-        empty = not any(part.text or part.unknown for word in held for part in word.parts)
-        absent = unset or (empty and bool(form["colon"]))
-        if form["what"] == "?" or (form["what"] in "-=" and not absent):
+        what, colon = form["what"], bool(form["colon"])
+        parts = [part for word in held for part in word.parts if not part.unset]
+        doubt = next((part for part in parts if part.unknown or part.maybe), None)
+        if colon and doubt is not None and not any(part.text and not part.maybe for part in parts):
+            # It may be empty, or not.
+            reason = doubt.unknown or f"it depends on the condition at {doubt.maybe}"
+            return (self.scope.lost(line, reason),)
+        absent = unset or (colon and _is_empty(held))
+        if what == "?" or (what in "-=" and not absent):
             return held
-        if form["what"] == "+":
-            if absent:
-                return (Word(),)
-            if any(word.unknown for word in held):
-                return held
+        if what == "+" and absent:
+            return (Word(),)
         text = form["word"]
         if text[:1] in ("'", '"') and text[-1:] == text[:1]:
             text = text[1:-1]
@@ -262,11 +275,14 @@ class _Expansion:
             return (Word((Part(str(folder), scope.place(line)),)),)
         variable = scope.variables.get(name)
         if variable is None:
-            return (self._outer(name, line),)
+            return () if index in ("@", "*") else (self._outer(name, line),)
         if not variable.array or index in ("@", "*"):
             return variable.words
         if index is None or index.isdigit():
-            return variable.words[int(index or 0) : int(index or 0) + 1] or (Word(),)
+            at = int((index or "0")[:6])
+            # A word that is not known may be none, or many.
+            lost = [word for word in variable.words[: at + 1] if word.unknown and not word.text]
+            return tuple(lost[:1]) or variable.words[at : at + 1] or (Word(),)
         return (scope.lost(line, f"${{{name}[{index[:20]}]}} is a form that is not read"),)
 
     def _argument(self, name: str, line: int) -> tuple[Word, ...]:
@@ -301,7 +317,7 @@ class _Expansion:
                     part for held in self._held(found[1], None, piece.line) for part in held.parts
                 )
             )
-            if word.unknown or not re.fullmatch(r"-?[0-9]{1,18}", word.text.strip()):
+            if word.unknown or word.maybe or not re.fullmatch(r"-?[0-9]{1,18}", word.text.strip()):
                 reasons.append(word.unknown or f"${found[1]} is no number")
             return f"({int(word.text)})" if not reasons else "0"
 
@@ -311,6 +327,12 @@ class _Expansion:
             return Word((Part(str(result), place),))
         why = reasons[0] if reasons else f"$(({piece.text[:40]})) is a sum that is not read"
         return Word((Part("", place, why),))
+
+
+def _is_empty(held: Sequence[Word]) -> bool:
+    """Say whether a variable holds nothing; what no one sets counts as nothing."""
+    parts = [part for word in held for part in word.parts]
+    return not any(part.text or (part.unknown and not part.unset) for part in parts)
 
 
 def _calculated(text: str) -> int | None:

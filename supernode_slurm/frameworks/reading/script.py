@@ -8,9 +8,10 @@ after it, but for words added to what was there: those are marked.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from . import changes, syntax
@@ -67,7 +68,6 @@ class _Reader:
         self.files = files
         self.found: list[Started] = []
         self.notes: list[str] = []
-        self._functions: dict[str, syntax.Block] = {}
         self._steps = 0
         self._depth = 0
 
@@ -119,7 +119,7 @@ class _Reader:
         if isinstance(node, syntax.Command):
             return self._command(scope, node)
         if isinstance(node, syntax.Function):
-            self._functions[node.name] = node.body
+            scope.functions[node.name] = (node.body,)
         elif isinstance(node, syntax.Branches):
             self._branches(scope, node)
         elif isinstance(node, syntax.Choice):
@@ -209,18 +209,26 @@ class _Reader:
             scope.arguments = tuple(found[at + 1 :])
         elif name == "shift":
             changes.shift(scope, found[1:])
-        elif name in self._functions:
-            self._call(scope, self._functions[name], found[1:])
+        elif name in scope.functions:
+            self._call(scope, scope.functions[name], node.line, found[1:])
         elif name == "cat":
             self._written(scope, node)
         elif not PLAIN.match(name):
             self._start(scope, node, found, own)
         return None
 
-    def _call(self, scope: Scope, body: syntax.Block, arguments: list[Word]) -> None:
+    def _call(
+        self, scope: Scope, bodies: Sequence[syntax.Block], line: int, arguments: list[Word]
+    ) -> None:
         kept, scope.arguments = scope.arguments, tuple(arguments)
-        with suppress(_Return):
-            self._deeper(lambda: self._block(scope, body))
+        ways: list[Scope] = []
+        for body in bodies if len(bodies) > 1 else ():
+            self._deeper(partial(self._way, scope, ways, body))
+        if ways:
+            changes.merge(scope, ways, scope.place(line))
+        elif len(bodies) == 1:
+            with suppress(_Return):
+                self._deeper(partial(self._block, scope, bodies[0]))
         scope.arguments = kept
 
     def _deeper(self, walk: Callable[[], None]) -> None:
@@ -270,7 +278,7 @@ class _Reader:
         if script.arguments or not script.shared:
             below.arguments = script.arguments
         below.variables.update(own)
-        self._deeper(lambda: self.script(below, text, line))
+        self._deeper(partial(self.script, below, text, line))
         scope.origin, scope.arguments = kept
         return True
 
