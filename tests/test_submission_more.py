@@ -487,3 +487,26 @@ def test_sizes_that_the_script_fixes_are_kept(mixed: Inventory, tmp_path: Path) 
     path.write_text(dense.replace("--bf16", "--bf16 --tensor-model-parallel-size 3"))
     job = prepared(f"--cards h100:16 {path}", mixed)
     assert any("placed, not planned: " in note and "tp 3" in note for note in job.notes), job.notes
+
+
+def test_a_layout_beyond_the_planner_is_placed(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "context.sh"
+    dense = MIXTURE.replace("--num-experts 8 --moe-router-topk 2 ", "")
+    path.write_text(dense.replace("--bf16", "--bf16 --context-parallel-size 2"))
+    job = prepared(f"--cards h100:16 {path}", mixed)
+    assert job.choice.plan.pipelines == ()
+    assert f"placed, not planned: context parallelism of 2 ({path}:2)" in job.notes
+
+
+def test_a_step_is_counted_from_what_each_device_takes(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "hf.sh"
+    path.write_text(
+        "#!/bin/bash\nsn-launch python3 train.py --model_name_or_path Qwen/Qwen2.5-7B "
+        "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --bf16 "
+        "--deepspeed ds.json\n"
+    )
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}}')
+    job = prepared(f"--framework hf --chdir={tmp_path} --cards h100:16 {path}", mixed)
+    assert job.choice.plan.global_batch == 2 * 4 * 16
+    (mesh,) = job.choice.plan.pipelines[0].meshes
+    assert (mesh.micro_batch, mesh.dp, mesh.zero) == (2, 16, 3)

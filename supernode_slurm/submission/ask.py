@@ -22,7 +22,7 @@ DEFAULT = "default"
 TRAINING = ("full", "lora")
 _RECIPE = {"sequence": 4096, "global-batch": 1024, "lora-rank": 16}
 """What is taken where nobody says otherwise."""
-FIXED = {"tp": "tp", "pp": "pp", "micro-batch": "micro_batch"}
+FIXED = {"tp": "tp", "pp": "pp", "micro-batch": "micro_batch", "zero": "zero"}
 """Planning values, read in the script itself, that settle a part of the layout."""
 
 
@@ -47,7 +47,7 @@ def make_ask(
     Raises ``UsageError`` that names the option with its origin.
     """
     cards = tuple((group.kind, group.devices) for group in groups)
-    model = _model(said)
+    model, unplanned = _model(said), _unplanned(said)
     devices = sum(group.devices for group in groups)
     said.add("framework", default_framework(inventory, [kind for kind, _ in cards]), DEFAULT)
     able = capabilities(_framework(said))
@@ -55,7 +55,7 @@ def make_ask(
     return Ask(
         cards=cards,
         able=able,
-        model=model,
+        model=None if unplanned else model,
         sequence=_positive(said, "sequence"),
         global_batch=_global_batch(said, able, devices),
         precision=_precision(said),
@@ -65,7 +65,11 @@ def make_ask(
         limits=tuple(limits),
         least_gain=inventory.policy.supernode_gain,
         prefer=_prefer(inventory, cards),
-        notes=(*said.notes, *(group.note for group in groups if group.note)),
+        notes=(
+            *said.notes,
+            *(unplanned if model else ()),
+            *(group.note for group in groups if group.note),
+        ),
     )
 
 
@@ -117,8 +121,27 @@ def _precision(said: Settings) -> str:
 
 def _fixed(said: Settings) -> Fixed:
     """Return the sizes that the script's own arguments fix."""
-    sizes = {key: _positive(said, name) for name, key in FIXED.items() if name in said.values}
-    return Fixed(tp=sizes.get("tp"), pp=sizes.get("pp"), micro_batch=sizes.get("micro_batch"))
+    sizes = {
+        key: int(said.values[name])
+        for name, key in FIXED.items()
+        if said.values.get(name, "").isdecimal()
+    }
+    return Fixed(
+        tp=sizes.get("tp"),
+        pp=sizes.get("pp"),
+        micro_batch=sizes.get("micro_batch"),
+        zero=sizes.get("zero"),
+    )
+
+
+def _unplanned(said: Settings) -> list[str]:
+    """Return why a script's own layout is beyond the planner, if it is."""
+    names = {"cp": "context", "ep": "expert"}
+    return [
+        f"placed, not planned: {word} parallelism of {said.values[name]} ({said.origins[name]})"
+        for name, word in names.items()
+        if said.values.get(name, "1") != "1"
+    ]
 
 
 def _global_batch(said: Settings, able: Capabilities, devices: int) -> int:

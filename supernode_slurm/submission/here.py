@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 from ..errors import PlanError, UsageError
 from ..inventory import Inventory
@@ -33,7 +34,8 @@ def plan_here(
     if not number.isdecimal():
         raise UsageError("not inside a Slurm job: SLURM_JOB_ID is empty")
     job = client.job(JobId(int(number)))
-    said = planning_settings(_line(), env, _script(client, job, env), inventory.policy.defaults)
+    script = _script(client, job)
+    said = planning_settings(_line(), env, script, inventory.policy.defaults, Path())
     groups, limits, hosts = _allocated(inventory, job)
     ask = make_ask(inventory, said, groups, limits)
     choice, notes = best_choice(Room(inventory, View(hosts, hosts)), ask, said)
@@ -45,7 +47,7 @@ def _line() -> CommandLine:
     return CommandLine({}, ((),), None, ())
 
 
-def _script(client: SlurmClient, job: LiveJob, env: Mapping[str, str]) -> Script:
+def _script(client: SlurmClient, job: LiveJob) -> Script:
     """Return the job's batch script; an interactive job has none."""
     text = client.batch_script(job.id)
     return Script(job.name, text, f"{job.name} of job {job.id}") if text else _NO_SCRIPT

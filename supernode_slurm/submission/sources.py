@@ -19,9 +19,15 @@ _MOST_BYTES = 2**16
 
 
 def planning_settings(
-    line: CommandLine, env: Mapping[str, str], script: Script, site: Sequence[tuple[str, str]]
+    line: CommandLine,
+    env: Mapping[str, str],
+    script: Script,
+    site: Sequence[tuple[str, str]],
+    folder: Path,
 ) -> Settings:
     """Return the planning values, each with its origin.
+
+    ``folder`` is where the job starts, and paths in its script.
 
     Command line, SN_* variables, ``#SN`` lines, what the script itself trains, the user's
     config, the site's policy: of equal ones the first counts. Raises ``ConfigError`` and
@@ -34,7 +40,7 @@ def planning_settings(
     _add_variables(found, env)
     for name, value, where in _directives(script):
         found.add(name, value, str(where))
-    read = find_workload(script.text, script.origin, line.arguments, Path(), env)
+    read = find_workload(script.text, script.origin, line.arguments, folder, env)
     found.read = frozenset(read.values.keys() - found.values.keys())
     for name, value in read.values.items():
         found.add(name, value, read.origins[name])

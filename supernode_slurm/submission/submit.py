@@ -48,8 +48,9 @@ def prepare(
     contradict the plan.
     """
     script = read_script(line.script, line.own.get("wrap"))
-    asked = planning_settings(line, env, script, inventory.policy.defaults)
     parts = sbatch_settings(line, env, script)
+    folder = Path(parts[0].values.get("chdir", ""))
+    asked = planning_settings(line, env, script, inventory.policy.defaults, folder)
     _refuse(parts)
     site = look(inventory, client, parts[0])
     for words in line.components if site.release else ():
