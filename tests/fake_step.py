@@ -24,7 +24,7 @@ def parts(words: list[str]) -> list[list[str]]:
 
 
 def split(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    options = {}
+    options: dict[str, str] = {}
     for index, word in enumerate(words):
         if not word.startswith("-"):
             return options, words[index:]
@@ -47,7 +47,7 @@ def main() -> int:
         stream.seek(0)
         step = len(stream.readlines()) - 1
     nodes = [group.split(",") for group in os.environ["FAKE_NODES"].split(";")]
-    started = []
+    started: list[subprocess.Popen[bytes]] = []
     for index, part in enumerate(parts(words)):
         options, command = split(part)
         group = int(options.get("--het-group", index))

@@ -49,14 +49,14 @@ def environ(plan: Plan | None, **more: str) -> dict[str, str]:
     return {**found, "SN_PLAN": dumps(plan)} if plan else found
 
 
-def placed(plan: Plan | None, per_node: bool = False, **more: str) -> Layout:
+def placed(plan: Plan | None, per_node: bool = False, /, **more: str) -> Layout:
     """Return the rank map, as it arrives at the ranks."""
     parts = job.components(environ(plan, **more))
     places = place_plan(plan, parts) if plan else place_unplanned(parts, {})
     return layout.loads(Layout(places, "10.0.0.1", 20007, per_node).dumps())
 
 
-def ranks(plan: Plan | None, per_node: bool = False, **more: str) -> list[dict[str, str]]:
+def ranks(plan: Plan | None, per_node: bool = False, /, **more: str) -> list[dict[str, str]]:
     found = placed(plan, per_node, **more)
     every = [(p.node, n) for p in found.places for n in range(1 if per_node else p.count)]
     return [
@@ -85,12 +85,12 @@ def test_ranks_follow_the_plan_and_not_the_host_names() -> None:
 
 
 def test_one_task_per_node_gets_the_numbers_of_its_node() -> None:
-    found = ranks(MIXED, per_node=True)
+    found = ranks(MIXED, True)
     assert [(item["NODE_RANK"], item["NNODES"], item["NPROC_PER_NODE"]) for item in found] == [
         ("0", "3", "2"), ("1", "3", "2"), ("2", "3", "2"),
     ]  # fmt: skip
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SN_SAMPLES"} & set(found[0])
-    alone = ranks(None, per_node=True, SLURM_GPUS_ON_NODE="8")
+    alone = ranks(None, True, SLURM_GPUS_ON_NODE="8")
     assert {item["NPROC_PER_NODE"] for item in alone} == {"8"}
 
 
@@ -194,7 +194,7 @@ HET = {
 
 
 def commands(
-    plan: Plan | None, apart: bool = False, per_node: bool = False, **more: str
+    plan: Plan | None, apart: bool = False, per_node: bool = False, /, **more: str
 ) -> list[srun.Step]:
     parts = job.components(environ(plan, **more))
     found = placed(plan, per_node, **more)
@@ -221,7 +221,7 @@ def test_a_heterogeneous_job_is_one_step_over_all_components() -> None:
 
 
 def test_where_the_site_forbids_that_each_component_has_its_own_step() -> None:
-    first, second = commands(MIXED, apart=True, **HET)
+    first, second = commands(MIXED, True, **HET)
     assert first.argv[:2] == ("srun", "--het-group=0")
     assert second.argv[:2] == ("srun", "--het-group=1")
     assert (first.jobs, second.jobs) == (("7",), ("8",))
@@ -269,7 +269,7 @@ EACH, TRES = "SLURM_CPUS_PER_TASK", "SLURM_TRES_PER_TASK"
 def test_tasks_get_the_cpus_and_devices_of_their_node(
     more: dict[str, str], per_node: bool, options: str
 ) -> None:
-    (step,) = commands(MIXED, per_node=per_node, **more)
+    (step,) = commands(MIXED, False, per_node, **more)
     assert " ".join(step.argv[5:-2]) == options
 
 

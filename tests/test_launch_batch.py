@@ -47,6 +47,7 @@ class Job:
 
     folder: Path
     env: dict[str, str]
+    launcher: Path = LAUNCHER
 
     @property
     def python(self) -> str:
@@ -59,12 +60,10 @@ class Job:
         path.chmod(0o755)
 
     @contextlib.contextmanager
-    def start(
-        self, *words: str, launcher: Path = LAUNCHER, **more: str
-    ) -> Iterator[subprocess.Popen[str]]:
+    def start(self, *words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
         """Run the launcher; whatever it leaves running ends with the test."""
         with subprocess.Popen(
-            [self.python, str(launcher), *words], env={**self.env, **more},
+            [self.python, str(self.launcher), *words], env={**self.env, **more},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
         ) as process:  # fmt: skip
@@ -74,10 +73,8 @@ class Job:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def run(
-        self, *words: str, launcher: Path = LAUNCHER, **more: str
-    ) -> subprocess.CompletedProcess[str]:
-        with self.start(*words, launcher=launcher, **more) as process:
+    def run(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        with self.start(*words, **more) as process:
             out, err = process.communicate(timeout=120)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
@@ -380,10 +377,11 @@ def test_the_launcher_is_one_file_that_starts_itself(job: Job, hostile_path: Pat
     path = hostile_path / "sn-launch.pyz"
     path.write_bytes(archive())
     assert archive() == archive()
-    done = job.run(sys.executable, "-c", SHOW, launcher=path)
+    job.launcher = path
+    done = job.run(sys.executable, "-c", SHOW)
     assert done.stdout.count("\n") == 4, done.stderr
     assert job.calls()[0].count(str(path)) == 1
-    done = job.run("--help", launcher=path)
+    done = job.run("--help")
     assert done.stdout.startswith("sn-launch: start the ranks")
 
 
@@ -403,11 +401,11 @@ def test_the_program_sees_nothing_of_the_launchers_own_place(job: Job) -> None:
 def test_a_carried_launcher_is_sent_to_every_component_and_removed(
     job: Job, as_archive: bool
 ) -> None:
-    launcher = job.folder / "sn-launch.pyz" if as_archive else LAUNCHER
     if as_archive:
-        launcher.write_bytes(archive())
+        job.launcher = job.folder / "sn-launch.pyz"
+        job.launcher.write_bytes(archive())
     job.program("sbcast", f"#!/bin/sh\necho $* >> {job.folder}/sent\ncp $3 $4\n")
-    done = job.run(sys.executable, "-c", SHOW, launcher=launcher, SN_CARRIED="1", **HET)
+    done = job.run(sys.executable, "-c", SHOW, SN_CARRIED="1", **HET)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 5
     sent = [line.split() for line in (job.folder / "sent").read_text().splitlines()]
@@ -478,8 +476,8 @@ def test_a_file_that_is_there_is_replaced_whole(tmp_path: Path) -> None:
 def find(version: str) -> str | None:
     """Return a Python of this version that starts; shims of version managers may not."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = [shutil.which(f"python{version}"), *root.glob(f"{version}.*/bin/python{version}")]
-    for path in filter(None, found):
+    found = [*map(str, root.glob(f"{version}.*/bin/python{version}"))]
+    for path in (shutil.which(f"python{version}") or "false", *found):
         tried = subprocess.run([path, "-c", ""], capture_output=True, check=False, timeout=60)
         if tried.returncode == 0:
             return str(path)

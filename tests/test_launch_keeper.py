@@ -186,7 +186,8 @@ def test_records_come_out_and_all_else_passes_unchanged(
         assert len(line) <= 1000
         assert line.count(b"\n") == 1
         stream, others = stream + before + line, others + before
-    sieve, passed, records = record.Sieve(MARK), b"", []
+    sieve, passed = record.Sieve(MARK), b""
+    records: list[dict[str, object]] = []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
         some, found = sieve.feed(stream[:size])
