@@ -34,6 +34,8 @@ def split(words: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def tasks_of(options: dict[str, str], nodes: list[str]) -> list[str]:
+    if "--nodes" in options and "--nodelist" in options:
+        return [options["--nodelist"]]
     if "--nodelist" in options:
         with open(options["--nodelist"], encoding="utf-8") as stream:
             return stream.read().split()

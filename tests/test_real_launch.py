@@ -18,6 +18,8 @@ from supernode_slurm.inventory import load
 from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage, dumps
 from supernode_slurm.runtime import launch
 from supernode_slurm.runtime.archive import archive
+from supernode_slurm.runtime.batch import ask_ports
+from supernode_slurm.runtime.job import Component
 from supernode_slurm.slurm import JobId
 from supernode_slurm.slurmconf import find_release, generate
 from supernode_slurm.twin import Twin, TwinSpec, installed_release
@@ -377,6 +379,19 @@ def test_a_carried_launcher_reaches_every_node_and_goes_again(
     assert len(shown(text)) == count, text
     assert len(re.findall(r"^/tmp/sn-launch\.[0-9a-f]{32}\.pyz$", text, re.MULTILINE)) == count
     assert "left:" not in text
+
+
+@pytest.mark.parametrize("options", [("-N2", "-w", "h[1-2]", "--gpus=8"), HET])
+def test_ports_of_another_node_are_asked_for_beside_other_steps(
+    lab: Lab, options: tuple[str, ...]
+) -> None:
+    hosts = (("h1",), ("a1",)) if ":" in options else (("h1", "h2"),)
+    parts = [Component("", dict.fromkeys(names, 0)) for names in hosts]
+    ask = shlex.join(ask_ports(parts, hosts[-1][-1], str(launch.__file__), 7))
+    text = lab.run(f"unset SLURM_TRES_PER_TASK SLURM_NTASKS\n{ask} & {ask} & wait", *options)
+    ports = [line.split() for line in text.splitlines()]
+    assert [len(line) for line in ports] == [16, 16], text
+    assert ports[0] == ports[1]
 
 
 def test_two_launchers_in_one_job_meet_at_two_ports(lab: Lab) -> None:

@@ -6,11 +6,11 @@ Python 3.8, standard library only.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-import secrets
 import sys
 from dataclasses import replace
-from typing import Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from ..plan import Plan, dumps
 from . import containers, private
@@ -21,7 +21,7 @@ from .entry import Words
 from .fill import fill
 from .job import Component, components, number
 from .layout import Layout, Place, place_plan, place_unplanned
-from .master import address, claim_port, wished_port
+from .master import address, candidates, claim_port, free_ports, is_our_address, wished_port
 from .program import run
 from .rank import Rank
 from .srun import handed_down, steps, task_options, uneven_hosts
@@ -37,10 +37,15 @@ def run_batch(environ: Mapping[str, str], words: Words) -> int:
     parts = components(environ)
     plan = plan_here(environ, parts)
     places = _places(environ, parts, plan, words.per_node)
+    _try_to_fill(words.command, Layout(places, "", 0, words.per_node), plan)
     with contextlib.ExitStack() as stack:
-        layout = _meet(environ, places, words.per_node, stack)
-        _try_to_fill(words.command, layout, plan)
         carried = stack.enter_context(carry(environ, parts))
+        master = address(places[0].node, environ)
+        port = wished_port(environ)
+        if not port:
+            ports = _ports(environ, parts, places[0].node, master, carried)
+            port = stack.enter_context(claim_port(ports, private.directory(environ, "ports")))
+        layout = Layout(places, master, port, words.per_node)
         folder = stack.enter_context(private.temporary(environ))
         options = _options(words, parts, layout, folder)
         lists = [name for group in plan.groups for name in group.visible_env] if plan else []
@@ -70,20 +75,29 @@ def _places(
     return place_unplanned(parts, devices)
 
 
-def _meet(
+def _ports(
     environ: Mapping[str, str],
-    places: tuple[Place, ...],
-    per_node: bool,
-    stack: contextlib.ExitStack,
-) -> Layout:
-    """Return the rank map with the place where the ranks meet; its port is ours meanwhile."""
-    master = address(places[0].node, environ)
-    port = wished_port(environ)
-    if not port:
-        folder = private.directory(environ, "ports")
-        claim = claim_port(master, number(environ, "SLURM_JOB_ID"), folder)
-        port = stack.enter_context(claim)
-    return Layout(places, master, port, per_node)
+    parts: Sequence[Component],
+    node: str,
+    master: str,
+    carried: Carried,
+) -> Iterable[int]:
+    """Return ports that are free where rank 0 runs; the job's own where nobody can look."""
+    job = number(environ, "SLURM_JOB_ID")
+    if is_our_address(master):
+        return free_ports(job)
+    argv = ask_ports(parts, node, carried.path, job)
+    shown = run(argv, _ASK_S, handed_down(environ, (), len(parts) > 1))[1]
+    return [int(word) for word in shown.split() if word.isdecimal()] or candidates(job)
+
+
+def ask_ports(parts: Sequence[Component], node: str, launcher: str, job: int) -> list[str]:
+    """Return the step that prints free ports of a node, beside whatever else runs there."""
+    argv = ["srun", "--overlap", "--gres=none", "--export=ALL", "--nodes=1", "--ntasks=1"]
+    argv += [f"--nodelist={node}"]
+    group = next(index for index, part in enumerate(parts) if node in part.tasks)
+    argv += [f"--het-group={group}"] if len(parts) > 1 else []
+    return [*argv, sys.executable, "-I", "-S", launcher, "--free-ports", str(job)]
 
 
 def _try_to_fill(command: Sequence[str], layout: Layout, plan: Plan | None) -> None:
@@ -115,7 +129,7 @@ def _environment(
     """Return the environment of srun, and so of the ranks."""
     child = handed_down(environ, lists, bool(environ.get("SLURM_HET_SIZE")))
     child["SN_LAYOUT"] = layout.dumps()
-    child["SN_MARK"] = secrets.token_hex(8)
+    child["SN_MARK"] = os.urandom(8).hex()
     if plan is not None:
         child["SN_PLAN"] = dumps(plan)
     if carried.is_sent:

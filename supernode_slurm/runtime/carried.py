@@ -76,8 +76,6 @@ def plan_here(
         say("warning", f"{unfit}: planned anew".replace("; submit it again", ""))
     made = _ask(sn, environ)
     place_plan(made, parts)
-    if speaks and not made.pipelines:
-        say("warning", "placed, not planned: no model is known")
     return made
 
 

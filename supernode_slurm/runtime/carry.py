@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from dataclasses import dataclass
 from typing import Iterator, Mapping, Sequence
 
@@ -35,12 +34,12 @@ class Carried:
 
 @contextlib.contextmanager
 def carry(environ: Mapping[str, str], parts: Sequence[Component]) -> Iterator[Carried]:
-    """Yield the launcher's file; with SN_CARRIED=1 one that lies on every node meanwhile."""
-    if environ.get("SN_CARRIED") != "1":
+    """Yield the launcher's file; with SN_CARRIED one that lies on every node meanwhile."""
+    if not environ.get("SN_CARRIED"):
         yield _where_we_are()
         return
     # Nobody can guess the name, and /tmp lets nobody replace what is not his.
-    target = f"/tmp/sn-launch.{secrets.token_hex(16)}.pyz"
+    target = f"/tmp/sn-launch.{os.urandom(16).hex()}.pyz"
     with private.temporary(environ) as folder:
         source = _own_archive(folder)
         for part in parts:

@@ -12,6 +12,9 @@ from .. import __version__
 from .job import in_step
 from .problem import USAGE, LaunchError, say
 
+_PORTS = 16
+"""Enough for all launchers that start at once in a job."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -32,6 +35,11 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], usage: str) -> int:
         return 0
     if argv[:1] == ["--version"]:
         print(f"sn-launch {__version__}")
+        return 0
+    if argv[:1] == ["--free-ports"]:
+        from .master import free_ports
+
+        print(*(port for port, _ in zip(free_ports(int(argv[1])), range(_PORTS))))
         return 0
     try:
         words = parse(argv)

@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import socket
-from typing import Iterator, Mapping
+from typing import Iterable, Iterator, Mapping
 
 from .problem import LaunchError
 from .program import run
@@ -50,24 +50,34 @@ def candidates(job: int, step: int = 0) -> Iterator[int]:
         yield usable[(start + offset) % len(usable)]
 
 
-@contextlib.contextmanager
-def claim_port(host: str, job: int, folder: str) -> Iterator[int]:
-    """Yield a port that is free on the host as far as can be seen from here.
+def free_ports(job: int) -> Iterator[int]:
+    """Yield the ports of a job that are free on this host."""
+    return (port for port in candidates(job) if is_free(port))
 
-    Meanwhile no other launcher of this user on this machine gets it. Ports of another
-    host cannot be seen: there the first rank looks.
-    """
-    ours = _is_our_address(host)
-    for port in candidates(job):
+
+@contextlib.contextmanager
+def claim_port(ports: Iterable[int], folder: str) -> Iterator[int]:
+    """Yield the first of some ports that no other launcher of this user on this machine has."""
+    for port in ports:
         with open(os.path.join(folder, str(port)), "w", encoding="utf-8") as claim:
             try:
                 fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 continue
-            if not ours or is_free(port):
-                yield port
-                return
-    raise LaunchError(f"no port of {_FIRST} to {_FIRST + _PORTS - 1} is free; set MASTER_PORT")
+            yield port
+            return
+    raise LaunchError("no port is free where rank 0 runs; set MASTER_PORT")
+
+
+def is_our_address(host: str) -> bool:
+    """Say whether a name or address is one of this host's own."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as server:
+            server.bind(place)
+    except OSError:
+        return False
+    return True
 
 
 def is_free(port: int) -> bool:
@@ -81,16 +91,6 @@ def is_free(port: int) -> bool:
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     return False
-    return True
-
-
-def _is_our_address(host: str) -> bool:
-    try:
-        family, kind, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as server:
-            server.bind(place)
-    except OSError:
-        return False
     return True
 
 

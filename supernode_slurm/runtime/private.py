@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import stat
 from typing import Iterator, Mapping
@@ -40,7 +39,7 @@ def directory(environ: Mapping[str, str], name: str) -> str:
 @contextlib.contextmanager
 def temporary(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the path of a directory that is gone afterwards."""
-    path = directory(environ, secrets.token_hex(8))
+    path = directory(environ, os.urandom(8).hex())
     try:
         yield path
     finally:
@@ -61,7 +60,7 @@ def write(folder: str, name: str, text: str) -> str:
     Processes of one node may write the same file at the same time.
     """
     path = os.path.join(folder, name)
-    draft = os.path.join(folder, f".{secrets.token_hex(8)}")
+    draft = os.path.join(folder, f".{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as stream:
