@@ -2,8 +2,8 @@
 
 slurmctld runs it for each new job. It never touches a job of ``sn-submit`` (known by its
 comment, or by the plan in its script), one whose constraint names a supernode or pool, nor one
-without cards of the inventory, and it changes nothing of a running job. What it does, and tells the user with
-``sn: ...``:
+without cards of the inventory, and it changes nothing of a running job. What it does, and tells
+the user with ``sn: ...``:
 
 - **#SN lines.** A batch script with ``#SN --cards KIND:N`` and no nodes, tasks or GRES of its
   own gets the size that ``sn-submit`` would ask for. Several kinds are refused: only
