@@ -19,10 +19,7 @@ def directory(environ: Mapping[str, str], name: str) -> str:
 
     It lies in TMPDIR or /tmp. Raises ``LaunchError`` where somebody else made it first.
     """
-    base = environ.get("TMPDIR", "")
-    if not (os.path.isdir(base) and os.access(base, os.W_OK)):
-        base = "/tmp"
-    own = os.path.join(base, f"sn-launch.{os.geteuid()}")
+    own = _own(environ)
     for path in (own, os.path.join(own, name)):
         try:
             with contextlib.suppress(FileExistsError):
@@ -46,8 +43,16 @@ def temporary(environ: Mapping[str, str]) -> Iterator[str]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def leave(path: str, who: str, count: int) -> None:
+def _own(environ: Mapping[str, str]) -> str:
+    base = environ.get("TMPDIR", "")
+    if not (os.path.isdir(base) and os.access(base, os.W_OK)):
+        base = "/tmp"
+    return os.path.join(base, f"sn-launch.{os.geteuid()}")
+
+
+def leave(environ: Mapping[str, str], name: str, who: str, count: int) -> None:
     """Say that one of so many processes needs a directory no more; the last removes it."""
+    path = os.path.join(_own(environ), name)
     with contextlib.suppress(OSError):
         os.close(os.open(os.path.join(path, f"left.{who}"), os.O_WRONLY | os.O_CREAT, 0o600))
         if sum(name.startswith("left.") for name in os.listdir(path)) >= count:

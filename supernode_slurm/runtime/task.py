@@ -104,9 +104,8 @@ def _finish(end: End, rank: Rank, environ: Mapping[str, str], mark: str) -> None
             "error",
             "\n".join([f"{_who(rank)} ended with {cause(end.code, end.signal)}", *_shown(end)]),
         )
-    with contextlib.suppress(LaunchError):
-        folder = private.directory(environ, step_name(environ))
-        private.leave(folder, str(rank.local), 1 if rank.layout.per_node else rank.place.count)
+    count = 1 if rank.layout.per_node else rank.place.count
+    private.leave(environ, step_name(environ), str(rank.local), count)
     if end.told and environ.get("SN_CARRIED_FILE"):
         # The launcher will not get the time to do it.
         with contextlib.suppress(OSError):

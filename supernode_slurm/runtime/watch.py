@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from .problem import LaunchError, cause, pass_on, say
 from .program import run
@@ -183,7 +183,7 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int:
 
 
 @contextlib.contextmanager
-def _signals() -> Any:
+def _signals() -> Iterator[socket.socket]:
     """Yield a socket that holds the numbers of the signals that came."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
