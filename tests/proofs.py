@@ -25,7 +25,7 @@ from supernode_slurm.inventory import (
     gres_devices,
     load,
 )
-from supernode_slurm.placement import Ask, Room, choose, live_view
+from supernode_slurm.placement import Ask, Limits, Room, choose, live_view
 from supernode_slurm.slurm.run import run
 from supernode_slurm.slurmconf import Generated, find_release, generate
 from supernode_slurm.slurmconf.shapes import compact_shapes
@@ -260,7 +260,8 @@ class Proof:
         """Return the arguments that sn-submit gives sbatch for the same."""
         room = Room(self._room, live_view(self._room, self._client.nodes()), self._blocks)
         cards = tuple((kind, nodes * count) for _, kind, count in group.cards)
-        asked = Ask(cards, capabilities("megatron"), partitions=(group.partition,))
+        limits = (Limits(partitions=(group.partition,)),)
+        asked = Ask(cards, capabilities("megatron"), limits=limits)
         (component,) = compose(choose(room, asked)[0], self._blocks).components
         return tuple(f"--{name}={value}" if value else f"--{name}" for name, value in component)
 

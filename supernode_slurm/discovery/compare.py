@@ -53,7 +53,8 @@ def _settings(files: Room, live: Room) -> None:
         kept.pop(key, None)  # slurmctld shows its defaults as well
     if CLUSTER in files.settings:
         kept.pop("accountingstoragetype", None)
-    files.settings |= kept
+    same = {key for key, said in kept.items() if _text(files.settings.get(key)) == _text(said)}
+    files.settings |= {key: said for key, said in kept.items() if key not in same}
 
 
 def _nodes(files: Room, live: Room, twin: bool) -> None:

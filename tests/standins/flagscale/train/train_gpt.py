@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from math import prod
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def main() -> int:
     return finish(me, "flagscale", sizes=sizes, layers=split)
 
 
-def _check_meshes(given: object, meshes: list[list[int]], split: list[int], world: int) -> None:
+def _check_meshes(given: Namespace, meshes: list[list[int]], split: list[int], world: int) -> None:
     stages = sum(pp for *_, pp in meshes)
     same("stages", stages, megatron.size(given, "pipeline_model_parallel_size"))
     same("stages of the split", stages, len(split))
