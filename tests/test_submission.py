@@ -335,7 +335,7 @@ def test_the_command_line_is_stronger_than_the_environment_than_the_script(
         ("--cards eight {script}", {}, "expected a number like '64'"),
         ("--cards h100:0 {script}", {}, "expected a number like '64'"),
         ("--cards h1O0:8 {script}", {}, "no 'h1O0' at this site; did you mean 'h100'"),
-        ("--cards h100:8,h100:8 {script}", {}, "a kind stands twice"),
+        ("--cards h100:8,h100:8 {script}", {}, "a kind of cards stands twice"),
         ("--cards 8 --model lama-3-70b {script}", {}, "--model (command line): no model 'lama-3"),
         ("--cards 8 --framework megatrn {script}", {}, "did you mean 'megatron'"),
         ("--cards 8 --sequence 0 {script}", {}, "--sequence (command line): expected a positive"),

@@ -14,7 +14,7 @@ import pytest
 from supernode_slurm.cli import submit as cli
 from supernode_slurm.data import data_dir
 from supernode_slurm.errors import ConfigError, PlanError, UsageError
-from supernode_slurm.inventory import Inventory
+from supernode_slurm.inventory import Inventory, load
 from supernode_slurm.inventory import loads as loads_inventory
 from supernode_slurm.plan import loads
 from supernode_slurm.slurm import Allocated, Association, Associations, Gres, JobId, Reservation
@@ -510,3 +510,151 @@ def test_a_step_is_counted_from_what_each_device_takes(mixed: Inventory, tmp_pat
     assert job.choice.plan.global_batch == 2 * 4 * 16
     (mesh,) = job.choice.plan.pipelines[0].meshes
     assert (mesh.micro_batch, mesh.dp, mesh.zero) == (2, 16, 3)
+
+
+def test_pinned_nodes_hold_those_that_the_user_named(mixed: Inventory, script: str) -> None:
+    (found,) = parts(prepared(f"--pin -w h1-08 --cards h100:16 {script}", mixed))
+    assert found["nodelist"] == "h1-[01,08]"
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        ("-N 2 --cards h100:8,a100:8", "nodes", "2"),
+        ("-N 2 --gres=gpu:8 --cards h100:8,a100:8", "gres", "gpu:8"),
+        ("-w h1-01,a01 --cards h100:8,a100:8", "constraint", "[sn1*1&pool-a100*1]"),
+        ("--gres=gpu:h100 --cards h100:1", "gres", "gpu:h100:1"),
+        ("--gpus-per-node=h100 -N 1", "gpus-per-node", "h100"),
+        ("--gres=gpu:h100:8,nvme:1 -N 2", "gres", "gpu:h100:8,nvme:1"),
+        ("--gres=nvme:1 --cards h100:8", "gres", "gpu:h100:8,nvme:1"),
+        ("-N 2 -n 2 --gres=gpu:h100:8", "ntasks", "2"),
+        ("-N 2 -n 2 --gres=gpu:h100:8", "ntasks-per-node", "1"),
+        ("--gpus-per-task=h100:1 -n 16 -N 2", "ntasks-per-node", "8"),
+        ("--tres-per-task=gres/gpu:h100=1 --ntasks-per-node=8 -N 2", "nodes", "2"),
+        ("--gres=gpu:16 -N 1 -p ascend", "gres", "gpu:ascend910c:16"),
+        ("-C 'a100|h100' --cards h100:16", "constraint", "[sn1|sn2]"),
+        ("-C '[a100|h100]' --cards h100:16", "constraint", "[sn1|sn2]"),
+        ("-C 'fast|new' --cards h100:16", "constraint", "[sn1|sn2]&(fast|new)"),
+        ("-C '(fast|new)&h100' --cards h100:16", "constraint", "[sn1|sn2]&(fast|new)&h100"),
+        ("-C '[fast|new]' --cards h100:128", "constraint", "[sn1*8&sn2*8]"),
+        ("-C '[fast|new]' -w h1-01 --cards h100:8", "constraint", "sn1&[fast|new]"),
+        ("-t 0 --cards a100:8", "partition", "train"),
+    ],
+)
+def test_other_words_for_the_same_are_taken(words: str, name: str, value: str, script: str) -> None:
+    text = MIXED.replace("      memory:", "      features: [fast, new]\n      memory:")
+    room = loads_inventory(text.replace(", max_time: 7-00:00:00", ""))
+    (found,) = parts(prepared(f"{words} {script}", room))
+    assert found[name] == value
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("--gres=gpu:h100:0 -N 1", "--gres=gpu:h100:0 (command line): no card at all"),
+        ("--gpus=0", "--gpus=0 (command line): no card at all"),
+        ("--gres= --cards h100:8", "--gres (command line) is empty: leave it out"),
+        ("-C '[sn1' --cards h100:8", "--constraint=[sn1 (command line): no closing ']'"),
+        ("-C 'sn1&' --cards h100:8", "a feature is missing"),
+        ("-C 'sn1 sn2' --cards h100:8", "'sn2' has no beginning"),
+        ("-C 'sn1&a100' --cards h100:8", "they never stand together"),
+        ("-c 1000 --cards h100:8", "8 tasks on a node of 96 CPUs; ask for at most 12"),
+        ("--cards h100:12", "with -N 2 there are 6 on each"),
+        ("-N 3 --gpus=h100:16", "--nodes=3 (command line) and --gpus=h100:16 (command line)"),
+        ("-w ./none --cards h100:8", "--nodelist=./none (command line): [Errno 2]"),
+        ("-t 8-0 -N 2 --gres=gpu:h100:8", "less time than asked for (max_time 7-00:00:00)"),
+        ("--gpus=16 -p ascend", "--gpus=16 (command line) contradicts the plan's --gres=npu:"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(words: str, reason: str, script: str) -> None:
+    room = loads_inventory(MIXED.replace("{ascend-910c: 16}", "{ascend-910c: 16}\n      gres: npu"))
+    with pytest.raises((UsageError, PlanError)) as caught:
+        prepared(f"{words} {script}", room)
+    assert reason in str(caught.value)
+
+
+def test_a_file_of_nodes_bounds_like_a_list(mixed: Inventory, script: str, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("h2-[01-02]\n")
+    job = prepared(f"-w {tmp_path}/hosts --cards h100:16 {script}", mixed)
+    assert parts(job)[0]["constraint"] == "sn2"
+    job = prepared(f"-F {tmp_path}/hosts --cards h100:16 {script}", mixed)
+    assert parts(job)[0]["constraint"] == "sn2"
+    with pytest.raises(UsageError, match="--exclude="):
+        prepared(f"-x {tmp_path}/hosts --cards h100:128 {script}", mixed)
+
+
+def test_cards_of_an_open_kind_become_devices_of_the_chosen_one(
+    mixed: Inventory, script: str
+) -> None:
+    job = prepared(f"-p ascend --cards 32 {script}", mixed)
+    assert job.choice.plan.devices == 64
+    assert "32 ascend910c cards are 64 devices" in job.notes
+    assert prepared(f"-p train --cards 32 {script}", mixed).choice.plan.devices == 32
+
+
+def test_live_limits_of_a_partition_count(mixed: Inventory, script: str) -> None:
+    slurm = FakeSlurm(mixed)
+    slurm._partitions["train"] = replace(
+        slurm._partitions["train"], min_nodes=2, max_time="1:00:00"
+    )
+    with pytest.raises(PlanError, match="partition train: MinNodes is 2"):
+        prepare(parse(["--cards", "h100:8", script]), {}, mixed, slurm)
+    with pytest.raises(UsageError, match="MaxTime is 1:00:00"):
+        prepare(parse(["-t", "2:00:00", "--cards", "h100:16", script]), {}, mixed, slurm)
+    assert prepare(parse(["-t", "60", "--cards", "h100:16", script]), {}, mixed, slurm)
+
+
+def test_each_component_keeps_its_own_comment_and_reservation(
+    mixed: Inventory, tmp_path: Path
+) -> None:
+    path = tmp_path / "het.sh"
+    path.write_text(
+        "#!/bin/sh\n#SBATCH --gres=gpu:h100:8 -N1 --comment=one\n#SBATCH hetjob\n"
+        "#SBATCH --gres=gpu:a100:8 -N1 --comment=two\ntrue\n"
+    )
+    found = parts(prepared(str(path), mixed))
+    assert [part["comment"] for part in found] == ["one sn-submit", "two sn-submit"]
+    with pytest.raises(UsageError, match="no 'nope'"):
+        prepared(f": --reservation nope {path}", mixed)
+
+
+def test_a_segment_of_the_users_bounds_the_parts(script: str) -> None:
+    nvl72 = load(Path(str(data_dir("topology_conf"))) / "inventories" / "nvl72.yaml")
+    (found,) = parts(prepared(f"--segment=4 --cards 128 {script}", nvl72))
+    assert found["segment"] == "4"
+    job = prepared(f"--segment=8 --cards 64 {script}", nvl72)
+    assert (job.choice.slots[0].offer.domain_nodes, job.choice.plan.groups[0].together) == (8, 8)
+
+
+def test_a_rank_that_submits_does_not_hand_on_its_own_batch(
+    mixed: Inventory, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.sh"
+    path.write_text("#!/bin/sh\n#SN --model llama-3-8b --global-batch 512 --cards h100:8\ntrue\n")
+    job = prepared(str(path), mixed, SN_GLOBAL_BATCH="64", SN_SAMPLES="8")
+    assert job.choice.plan.global_batch == 512
+    assert prepared(str(path), mixed, SN_GLOBAL_BATCH="64").choice.plan.global_batch == 64
+
+
+def test_lines_that_are_not_read_explain_what_is_missing(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "s.sh"
+    path.write_text("#!/bin/sh\n# SN --cards h100:8\ntrue\n")
+    with pytest.raises(UsageError, match=r"(?s)--cards is missing.*:2: this line is not read"):
+        prepared(str(path), mixed)
+
+
+def test_a_dry_run_says_whom_it_did_not_ask_and_is_what_is_submitted(
+    mixed: Inventory, script: str
+) -> None:
+    line = parse(["-N", "2", "--cards", "h100:16", script, "a b"])
+    dry = prepare(line, {}, mixed, None, "1")
+    assert (
+        "nobody was asked: all nodes count as free, and Slurm's own defaults as unset" in dry.notes
+    )
+    slurm = FakeSlurm(mixed)
+    real = prepare(line, {}, mixed, slurm, "1")
+    submit(real, slurm)
+    sent = slurm.submitted[0]
+    place = sent.index(next(word for word in sent if word.endswith("/train.sh")))
+    assert dry.argv == ["sbatch", "--parsable", *sent[:place], "train.sh", *sent[place + 1 :]]
+    assert dry.script.text == slurm.scripts[0]

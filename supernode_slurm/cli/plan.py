@@ -68,7 +68,7 @@ def command(
             said.add(name.replace("_", "-"), str(value), "command line")
     if emit:
         said.add("framework", emit, "--emit")
-    site = look(inventory, None, given)
+    site = look(inventory, None, [given])
     ask = ask_at(site, said, [given])
     for note in ask.notes:
         tell("note", note)

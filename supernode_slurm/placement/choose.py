@@ -26,6 +26,8 @@ class Ask:
     """(GRES type, devices) of each group; the type None leaves the kind open."""
     able: Capabilities
     """What the training framework can run."""
+    open_cards: bool = False
+    """The number of an open kind counts cards, of which each may hold several devices."""
     model: Model | None = None
     sequence: int = 4096
     global_batch: int = 1024
@@ -119,6 +121,11 @@ def _step_time(choice: Choice) -> float:
 def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     """Return what the user should know about a choice, in words."""
     found = [*_worth(inventory, ask, choice), *_compare_alone(ask, choice)]
+    devices = choice.plan.devices
+    if ask.open_cards and devices != ask.cards[0][1]:
+        found.insert(
+            0, f"{ask.cards[0][1]} {choice.plan.groups[0].name} cards are {devices} devices"
+        )
     if ask.prefer is not None and all(slot.partition == ask.prefer for slot in choice.slots):
         return [f"partition {ask.prefer}: the site's policy for a job of this size", *found]
     return found
@@ -158,10 +165,22 @@ def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
     """Return each assignment of kinds of cards to the groups asked for."""
     limits = ask.limits * len(ask.cards) if len(ask.limits) == 1 else ask.limits
     if len(ask.cards) == 1 and ask.cards[0][0] is None:
-        devices = ask.cards[0][1]
-        return [(Wanted(kind, devices, limits[0]),) for kind in device_types(inventory)]
+        count = ask.cards[0][1]
+        each = _devices_per_card(inventory) if ask.open_cards else {}
+        return [
+            (Wanted(kind, count * each.get(kind, 1), limits[0]),)
+            for kind in device_types(inventory)
+        ]
     asked = zip(ask.cards, limits, strict=True)
     return [tuple(Wanted(str(kind), n, where) for (kind, n), where in asked)]
+
+
+def _devices_per_card(inventory: Inventory) -> dict[str, int]:
+    return {
+        item.type: inventory.accelerator(item.accelerator).devices_per_card
+        for nodes in inventory.node_classes
+        for item in nodes.devices
+    }
 
 
 def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:

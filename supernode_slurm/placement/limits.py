@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import PlanError
+
+
+def _takes_all(_partition: str, _nodes: int) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +18,10 @@ class Limits:
 
     partitions: tuple[str, ...] = ()
     """Those that are named, none for all."""
+    refuses: Callable[[str, int], str] = field(default=_takes_all)
+    """Why a partition does not take a job of so many nodes; empty if it may."""
+    segment: int | None = None
+    """Nodes in a row that are enough to share a supernode, as the user says."""
     nodes: tuple[int, int] | None = None
     """Least and most nodes."""
     per_node: int | None = None
@@ -22,8 +30,6 @@ class Limits:
     """The only hosts that may be used, None for all."""
     named: frozenset[str] = field(default=frozenset())
     """Hosts that must be among those used."""
-    minutes: float | None = None
-    """Time limit of the job."""
 
     def devices_on_node(self, devices: int, most: int) -> int:
         """Return how many of the devices lie on each node of at most so many.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from .. import hostlist, units
+from .. import hostlist
 from ..catalogue import platform
 from ..errors import PlanError
-from ..inventory import Devices, Inventory, NodeClass, Partition, Pool, Supernode
+from ..inventory import Devices, Inventory, NodeClass, Pool, Supernode
 from ..plan import DeviceGroup
 from ..planner import Offer
 from .limits import Limits
@@ -33,8 +32,6 @@ class Room:
     view: View
     blocks: frozenset[str] = frozenset()
     """Partitions whose jobs Slurm places by topology/block."""
-    closed: Mapping[str, str] = field(default_factory=dict)
-    """Partitions that this user's job may not use, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +57,7 @@ class Slot:
     alone: bool
     """No other nodes of the partition have such devices."""
     cpus_per_device: int
+    node_cpus: int
     memory_mib: int
     """The share of a node's memory that belongs to the devices used on it."""
     planning_nodes: int
@@ -167,16 +165,19 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
     """Return the slot of a class of domains; ``PlanError`` says why it has none."""
     count, more = divmod(wanted.devices, alike[0].per_node)
     if more:
-        raise PlanError(f"{wanted.devices} is no multiple of {alike[0].per_node} per node")
-    partition, alike = _partition(room, wanted.limits, _allowed(wanted.limits, alike))
+        raise PlanError(_uneven(wanted.devices, alike[0].per_node))
+    partition, alike = _partition(room, wanted.limits, _allowed(wanted.limits, alike), count)
     usable = {h.domain.name: len(room.view.usable.intersection(h.hosts)) for h in alike}
     free = {h.domain.name: len(room.view.free.intersection(h.hosts)) for h in alike}
-    fitting = [holder for holder in alike if usable[holder.domain.name] >= count]
+    segment = wanted.limits.segment
+    whole = segment is None or segment >= count or isinstance(alike[0].domain, Pool)
+    fitting = [holder for holder in alike if whole and usable[holder.domain.name] >= count]
     # Best fit: the fewest free nodes that suffice now; those without room now come last.
     fitting.sort(key=lambda h: (free[h.domain.name] < count, free[h.domain.name], h.domain.name))
     over = None
     if not fitting and isinstance(alike[0].domain, Supernode) and sum(usable.values()) >= count:
-        over = span(count, alike[0].domain.planning_nodes, usable, free)
+        most = min(alike[0].domain.planning_nodes, segment or count)
+        over = span(count, most, usable, free)
         chosen = set(usable) if partition in room.blocks else set(over.counts)
         fitting = sorted((h for h in alike if h.domain.name in chosen), key=lambda h: h.domain.name)
     if not fitting:
@@ -194,10 +195,20 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
         devices=fitting[0].devices,
         alone=others <= mine,
         cpus_per_device=max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1),
+        node_cpus=nodes.sockets * nodes.cores * nodes.threads,
         memory_mib=nodes.memory_mib * alike[0].per_node // nodes.device_count,
         planning_nodes=fitting[0].domain.planning_nodes,
         offer=offer,
         unknown=_unknown(room.inventory, fitting[0], offer),
+    )
+
+
+def _uneven(devices: int, most: int) -> str:
+    """Say that devices do not fill nodes, and with how many nodes they would lie evenly."""
+    nodes = next(n for n in range(1, devices + 1) if devices % n == 0 and devices // n <= most)
+    return (
+        f"{devices} is no multiple of {most} per node; "
+        f"with -N {nodes} there are {devices // nodes} on each"
     )
 
 
@@ -215,7 +226,9 @@ def _allowed(limits: Limits, alike: list[_Holder]) -> list[_Holder]:
     return found
 
 
-def _partition(room: Room, limits: Limits, alike: list[_Holder]) -> tuple[str, list[_Holder]]:
+def _partition(
+    room: Room, limits: Limits, alike: list[_Holder], count: int
+) -> tuple[str, list[_Holder]]:
     """Return the partition that holds most of these hosts, and which of them it holds."""
     best: tuple[str, list[_Holder]] = ("", [])
     most = 0
@@ -228,7 +241,7 @@ def _partition(room: Room, limits: Limits, alike: list[_Holder]) -> tuple[str, l
         held = sum(len(part.hosts) for part in parts)
         if not held:
             continue
-        if refusal := room.closed.get(partition.name) or _too_short(partition, limits):
+        if refusal := limits.refuses(partition.name, count):
             reasons.append(f"partition {partition.name}: {refusal}")
         elif held > most:
             best, most = (partition.name, [part for part in parts if part.hosts]), held
@@ -238,14 +251,6 @@ def _partition(room: Room, limits: Limits, alike: list[_Holder]) -> tuple[str, l
         where = f"partition {','.join(limits.partitions)}" if limits.partitions else "any partition"
         raise PlanError(f"not in {where}")
     return best
-
-
-def _too_short(partition: Partition, limits: Limits) -> str:
-    """Say why a partition does not give the time asked for; the job would wait for ever."""
-    most = partition.max_time
-    if limits.minutes is None or most is None or units.minutes(most) >= limits.minutes:
-        return ""
-    return f"less time than asked for (max_time {most})"
 
 
 def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span | None) -> Offer:

@@ -32,8 +32,9 @@ def ask_at(site: Site, said: Settings, parts: Sequence[Settings]) -> Ask:
     Raises ``UsageError`` that names the option with its origin.
     """
     groups = asked_groups(site.inventory, said, parts)
+    alone = len(parts) == len(groups)
     limits = [
-        limits_of(site, parts[index if len(parts) > 1 else 0], group)
+        limits_of(site, parts[index if len(parts) > 1 else 0], group, alone)
         for index, group in enumerate(groups)
     ]
     return make_ask(site.inventory, said, groups, limits)
@@ -55,6 +56,7 @@ def make_ask(
     return Ask(
         cards=cards,
         able=able,
+        open_cards=any(group.cards for group in groups),
         model=None if unplanned else model,
         sequence=_positive(said, "sequence"),
         global_batch=_global_batch(said, able, devices),

@@ -2,58 +2,83 @@
 
 from __future__ import annotations
 
-import re
+from functools import partial
+from pathlib import Path
 
 from .. import hostlist, units
 from ..errors import UsageError, nearest
 from ..inventory import Inventory
 from ..placement import Limits
-from .cards import Group, devices_per_node, node_range
+from .cards import Group, node_range
+from .constraint import parse as parse_constraint
+from .devices import DEVICE_OPTIONS, asked_devices, number, per_node
 from .settings import Settings
 from .site import Site
 
 BOUNDS = (
-    *("nodes", "gres", "gpus", "gpus-per-node", "gpus-per-task", "partition", "constraint"),
-    *("nodelist", "exclude", "reservation", "time"),
+    *("nodes", *DEVICE_OPTIONS, "partition", "constraint"),
+    *("nodelist", "nodefile", "exclude", "reservation", "time", "segment", "account", "qos"),
 )
 """Options of sbatch that bound where a job may be."""
 
-_AND = re.compile(r"[A-Za-z0-9_.=\-]+(?:&[A-Za-z0-9_.=\-]+)*\Z")
-_OR = re.compile(r"\[?([A-Za-z0-9_.=\-]+(?:\|[A-Za-z0-9_.=\-]+)*)\]?\Z")
+_MOST_BYTES = 2**20
 
 
-def limits_of(site: Site, given: Settings, group: Group) -> Limits:
+def limits_of(site: Site, given: Settings, group: Group, alone: bool) -> Limits:
     """Return the bounds that one component's options set for its devices.
 
-    Raises ``UsageError`` that names the option where it cannot be met by any node.
+    ``alone`` says that the component holds no other group. Raises ``UsageError`` that names
+    the option where it cannot be met by any node.
     """
-    nodes = node_range(given)
-    each = devices_per_node(given)
-    per_node = None
-    if each is not None:
-        kind, per_node, option = each
-        if kind is not None and group.kind is not None and kind != group.kind:
-            raise UsageError(f"{given.said(option)} asks for {kind}, --cards for {group.kind}")
-    hosts = _hosts(site, given)
-    if site.reserved is not None:
-        hosts = site.reserved if hosts is None else hosts & site.reserved
+    each = per_node(given, asked_devices(site.inventory, given))
+    if each and each.kind and group.kind and each.kind != group.kind and alone:
+        raise UsageError(
+            f"{given.said(each.option)} asks for {each.kind}, --cards for {group.kind}"
+        )
+    named = frozenset(host_list(given, "nodelist") + host_list(given, "nodefile"))
     return Limits(
         partitions=_partitions(site.inventory, given),
-        nodes=nodes,
-        per_node=per_node,
-        hosts=hosts,
-        named=frozenset(host_list(given, "nodelist")),
-        minutes=_minutes(given),
+        refuses=partial(_refusal, site, given),
+        nodes=node_range(given) if alone else None,
+        per_node=each.count if each else None,
+        hosts=_hosts(site, given),
+        named=named if alone else named & _holding(site.inventory, group.kind),
+        segment=number(given, "segment"),
     )
 
 
 def host_list(given: Settings, option: str) -> list[str]:
-    """Return the hosts of an option like ``--nodelist``; a file is read by Slurm alone."""
+    """Return the hosts of an option like ``--nodelist``: a list, or a file of one."""
     text = given.values.get(option, "")
+    if not text:
+        return []
     try:
-        return hostlist.expand(text) if text and "/" not in text else []
-    except ValueError as error:
+        if option != "nodefile" and "/" not in text:
+            return hostlist.expand(text)
+        with Path(text).open(encoding="utf-8") as stream:
+            words = stream.read(_MOST_BYTES).split()
+        return [host for word in words for host in hostlist.expand(word.strip(","))]
+    except (OSError, ValueError) as error:
         raise UsageError(f"{given.said(option)}: {error}") from error
+
+
+def _refusal(site: Site, given: Settings, partition: str, nodes: int) -> str:
+    """Return why a partition does not take the job, empty if it may."""
+    limit = minutes(given)
+    most = site.inventory.partition(partition).max_time
+    if limit is not None and most is not None and limit > units.minutes(most):
+        return f"less time than asked for (max_time {most})"
+    return site.refusal(given, partition, nodes, limit)
+
+
+def _holding(inventory: Inventory, kind: str | None) -> frozenset[str]:
+    """Return the hosts with devices of a kind."""
+    return frozenset(
+        host
+        for nodes in inventory.node_classes
+        if any(item.type == kind for item in nodes.devices)
+        for host in nodes.hosts
+    )
 
 
 def _partitions(inventory: Inventory, given: Settings) -> tuple[str, ...]:
@@ -67,30 +92,34 @@ def _partitions(inventory: Inventory, given: Settings) -> tuple[str, ...]:
 
 
 def _hosts(site: Site, given: Settings) -> frozenset[str] | None:
-    """Return the hosts that a constraint allows; None where there is none that we can read.
+    """Return the hosts that a constraint and a reservation allow; None where all may be used.
 
-    ``a&b``, ``a|b`` and ``[a|b]`` are read, other forms left to Slurm. So are features that
-    the inventory does not name where Slurm was not asked for its own.
+    Counts are left to Slurm. So are features that the inventory does not name where Slurm was
+    not asked for its own.
     """
-    text = given.values.get("constraint", "")
-    found = _OR.match(text)
-    if not found and not _AND.match(text):
-        return None
-    words = set(re.split(r"[&|]", found[1] if found else text))
+    reserved = site.reserved(given)
+    if "constraint" not in given.values:
+        return reserved
+    try:
+        constraint = parse_constraint(given.values["constraint"])
+    except ValueError as error:
+        raise UsageError(f"{given.said('constraint')}: {error}") from error
     known = {name for has in site.features.values() for name in has}
-    if site.release is None and not words <= known:
-        return None
-    fits = words.intersection if found else words.issubset
-    hosts = frozenset(host for host, has in site.features.items() if fits(has))
+    if constraint is None or (site.release is None and not constraint.names <= known):
+        return reserved
+    hosts = frozenset(host for host, has in site.features.items() if constraint.allows(has))
     if not hosts:
-        word = next((word for word in sorted(words) if word not in known), text)
-        raise UsageError(f"{given.said('constraint')}: no node has it; {nearest(word, known)}")
-    return hosts
+        unknown = sorted(constraint.names - known)
+        hint = nearest(unknown[0], known) if unknown else "they never stand together"
+        raise UsageError(f"{given.said('constraint')}: no node has it; {hint}")
+    return hosts if reserved is None else hosts & reserved
 
 
-def _minutes(given: Settings) -> float | None:
+def minutes(given: Settings) -> float | None:
+    """Return the time limit; None where there is none, infinite for 0 as Slurm has it."""
     text = given.values.get("time")
     try:
-        return units.minutes(text) if text else None
+        found = units.minutes(text) if text else None
     except ValueError as error:
         raise UsageError(f"{given.said('time')}: {error}") from error
+    return float("inf") if found == 0 else found

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..catalogue import UnknownName, find_accelerator
-from ..errors import SlurmError, UsageError, nearest
+from ..errors import UsageError, nearest
 from ..inventory import Inventory
 from ..placement import device_types
-from ..slurm import parse
+from .devices import Asked, asked_devices, in_all, number, per_node
 from .settings import Settings
 
 _CARDS = re.compile(r"(?:([A-Za-z0-9_.\-]+):)?([0-9]{1,6})\Z")
@@ -29,6 +29,8 @@ class Group:
     devices: int
     note: str = ""
     """How cards were counted as devices."""
+    cards: bool = False
+    """The number counts cards of a kind that is still open, not Slurm's devices."""
 
 
 def asked_groups(
@@ -50,9 +52,10 @@ def asked_groups(
             )
     kinds = [group.kind for group in groups]
     if len(kinds) > 1 and None in kinds:
-        raise UsageError("--cards: several groups need their kinds, like h100:16,a100:8")
+        raise UsageError("several groups of cards need their kinds: --cards h100:16,a100:8")
     if len(set(kinds)) < len(kinds):
-        raise UsageError(f"--cards: a kind stands twice in {','.join(map(str, kinds))}")
+        shown = ",".join(map(str, kinds))
+        raise UsageError(f"a kind of cards stands twice ({shown}): ask for all of it at once")
     return groups
 
 
@@ -66,39 +69,13 @@ def parse_cards(inventory: Inventory, text: str) -> tuple[Group, ...]:
             raise UsageError(f"--cards: expected a number like {example}, got {text!r:.80}")
         kind, count = match.group(1), int(match.group(2))
         if kind is None:
-            found.append(Group(None, count))
+            found.append(Group(None, count, cards=True))
             continue
         gres_type, per_card = _kind(inventory, kind)
         devices = count * per_card
         note = f"{count} {gres_type} cards are {devices} devices" if per_card > 1 else ""
         found.append(Group(gres_type, devices, note))
     return tuple(found)
-
-
-def devices_per_node(given: Settings) -> tuple[str | None, int, str] | None:
-    """Return (kind, devices on each node, option) of sbatch's options; None if they say none.
-
-    ``--gres``, ``--gpus-per-node``, and ``--gpus-per-task`` with ``--ntasks-per-node``.
-    Raises ``UsageError`` for what cannot be read.
-    """
-    for option in ("gres", "gpus-per-node", "gpus-per-task"):
-        text = given.values.get(option)
-        if not text:
-            continue
-        if option != "gres":
-            text = f"gpu:{text}"
-        try:
-            items = [item for item in parse.gres(text) if item.name not in ("shard", "mps")]
-        except SlurmError as error:
-            raise UsageError(f"{given.said(option)}: {error}") from error
-        if not items:
-            continue
-        if len(items) > 1:
-            raise UsageError(f"{given.said(option)}: one kind of card for each component")
-        tasks = _number(given, "ntasks-per-node") if option == "gpus-per-task" else 1
-        if tasks is not None:
-            return items[0].type or None, items[0].count * tasks, option
-    return None
 
 
 def node_range(given: Settings) -> tuple[int, int] | None:
@@ -117,48 +94,45 @@ def node_range(given: Settings) -> tuple[int, int] | None:
 
 def _component_group(inventory: Inventory, given: Settings) -> Group:
     """Return the devices that sbatch's own options ask for."""
-    total = given.values.get("gpus")
-    if total:
-        try:
-            item = parse.gres(f"gpu:{total}")[0]
-        except SlurmError as error:
-            raise UsageError(f"{given.said('gpus')}: {error}") from error
-        return _known(inventory, given, "gpus", item.type or None, item.count)
-    each, nodes = devices_per_node(given), node_range(given)
+    asked = asked_devices(inventory, given)
+    each, whole, nodes = per_node(given, asked), in_all(given, asked), node_range(given)
+    if whole is not None:
+        return _known(inventory, given, whole, whole.count)
     if each is None:
         raise UsageError(_MISSING)
     if nodes is None:
-        tasks, per_node = _number(given, "ntasks"), _number(given, "ntasks-per-node")
-        count = tasks // per_node if tasks and per_node else 1
+        tasks, on_node = number(given, "ntasks"), number(given, "ntasks-per-node")
+        count = tasks // on_node if tasks and on_node else 1
         nodes = (count, count)
     if nodes[0] != nodes[1]:
         raise UsageError(f"{given.said('nodes')}: say how many --cards, or one number of nodes")
-    kind, per_node, option = each
-    return _known(inventory, given, option, kind, nodes[0] * per_node)
+    return _known(inventory, given, each, nodes[0] * each.count)
 
 
-def _known(
-    inventory: Inventory, given: Settings, option: str, kind: str | None, devices: int
-) -> Group:
+def _known(inventory: Inventory, given: Settings, asked: Asked, devices: int) -> Group:
     types = device_types(inventory)
-    if kind is not None and kind not in types:
-        raise UsageError(f"{given.said(option)}: no '{kind}' at this site; {nearest(kind, types)}")
-    if kind is None and len(types) > 1:
-        named = _kind_of_constraint(given, types)
-        return Group(named, devices)
-    return Group(kind, devices)
+    if asked.kind and asked.kind not in types:
+        hint = nearest(asked.kind, types)
+        raise UsageError(f"{given.said(asked.option)}: no '{asked.kind}' at this site; {hint}")
+    return Group(asked.kind or _only_kind(inventory, given, types), devices)
 
 
-def _kind_of_constraint(given: Settings, types: Sequence[str]) -> str | None:
-    """Return the one kind of card that ``--constraint`` names, None for any other case."""
+def _only_kind(inventory: Inventory, given: Settings, types: Sequence[str]) -> str | None:
+    """Return the one kind of card that the constraint names, or the partitions hold."""
     words = set(re.findall(r"[A-Za-z0-9_.\-]+", given.values.get("constraint", "")))
     named = [kind for kind in types if kind in words]
-    return named[0] if len(named) == 1 else None
-
-
-def _number(given: Settings, option: str) -> int | None:
-    text = given.values.get(option, "")
-    return int(text) if text.isdecimal() and int(text) else None
+    if not named and "partition" in given.values:
+        wanted = given.values["partition"].split(",")
+        hosts = {
+            host for part in inventory.partitions if part.name in wanted for host in part.hosts
+        }
+        named = [
+            item.type
+            for nodes in inventory.node_classes
+            if hosts.intersection(nodes.hosts)
+            for item in nodes.devices
+        ]
+    return named[0] if len(set(named)) == 1 else None
 
 
 def _kind(inventory: Inventory, name: str) -> tuple[str, int]:

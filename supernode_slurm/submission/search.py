@@ -10,6 +10,7 @@ from ..errors import PlanError, UsageError
 from ..placement import Ask, Choice, Room, choose, remarks
 from .ask import FIXED, ask_at
 from .bounds import BOUNDS, host_list
+from .devices import DEVICE_OPTIONS
 from .settings import Settings
 from .site import Site
 
@@ -17,7 +18,7 @@ from .site import Site
 def room_for(site: Site, parts: Sequence[Settings]) -> Room:
     """Return the room less the nodes that the job excludes."""
     view = site.view.without(host for given in parts for host in host_list(given, "exclude"))
-    return Room(site.inventory, view, site.blocks, site.closed)
+    return Room(site.inventory, view, site.blocks)
 
 
 def find_choice(
@@ -63,8 +64,7 @@ def _culprits(site: Site, asked: Settings, parts: Sequence[Settings]) -> list[st
     found = []
     for name in BOUNDS:
         less = [given.without(name) for given in parts]
-        there = replace(site, reserved=None) if name == "reservation" else site
-        if less != list(parts) and _has_choice(there, asked, less):
+        if less != list(parts) and _has_choice(site, asked, less):
             found += [given.said(name) for given in parts if name in given.values]
     for name in FIXED:
         less_asked = asked.without(name)
@@ -72,6 +72,9 @@ def _culprits(site: Site, asked: Settings, parts: Sequence[Settings]) -> list[st
             found.append(asked.said(name))
     if found and "cards" in asked.values:
         found.append(asked.said("cards"))
+    elif found:
+        sizes = [given.said(n) for n in DEVICE_OPTIONS for given in parts if n in given.values]
+        found += sizes
     return found
 
 

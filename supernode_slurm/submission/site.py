@@ -11,9 +11,12 @@ from ..placement import View, inventory_view, live_view
 from ..slurm import (
     Charge,
     LiveNode,
+    LivePartition,
+    Reservation,
     SlurmClient,
     current_user,
     reservation_objection,
+    size_objection,
     usable_partitions,
 )
 from ..slurmconf import assumed_release, block_partitions, find_release
@@ -37,30 +40,59 @@ class Site:
     blocks: frozenset[str]
     features: Mapping[str, frozenset[str]]
     """Of each host."""
-    closed: Mapping[str, str] = field(default_factory=dict)
-    """Partitions that this job may not use, and why."""
-    reserved: frozenset[str] | None = None
-    """The hosts of the reservation that the job asks for."""
+    partitions: Mapping[str, LivePartition] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    account: str = ""
+    """The user's default, empty where it is not known."""
     config: Mapping[str, str] = field(default_factory=dict)
     """Slurm's parameters, where it was asked."""
 
     def decides(self, option: str, partition: str) -> bool:
         """Return whether the site has a default of its own for an option of sbatch."""
         options = dict(self.inventory.partition(partition).options)
-        words = {
-            *self.config,
-            *options,
-            *options.get("JobDefaults", "").replace("=", ",").split(","),
-        }
-        found = words.intersection(_SITES_OWN.get(option, ()))
+        jobs = options.get("JobDefaults", "").replace("=", ",").split(",")
+        found = {*self.config, *options, *jobs}.intersection(_SITES_OWN.get(option, ()))
         return any(self.config.get(name, options.get(name, "")) != "UNLIMITED" for name in found)
 
+    def refusal(self, given: Settings, partition: str, nodes: int, minutes: float | None) -> str:
+        """Return why Slurm would not run a job there, empty where it may or was not asked."""
+        if self.release is None:
+            return ""
+        if partition not in self.partitions:
+            return "Slurm does not know it"
+        live = self.partitions[partition]
+        values = given.values
+        charge = Charge(
+            account=values.get("account", self.account),
+            qos=values.get("qos", ""),
+            reservation=values.get("reservation", ""),
+        )
+        closed = usable_partitions([live], current_user(), charge)[partition]
+        return closed or size_objection(live, nodes, minutes)
 
-def look(inventory: Inventory, client: SlurmClient | None, given: Settings) -> Site:
-    """Return what a job can count on; without a client, what the inventory says.
+    def reserved(self, given: Settings) -> frozenset[str] | None:
+        """Return the hosts of the reservations that a job asks for, None if it asks for none.
 
-    Raises ``UsageError`` for a reservation that this user cannot have.
-    """
+        Raises ``UsageError`` for one that this user cannot have.
+        """
+        names = given.values.get("reservation", "")
+        if not names or self.release is None:
+            return None
+        hosts: set[str] = set()
+        account = given.values.get("account", self.account)
+        for name in names.split(","):
+            if name not in self.reservations:
+                hint = nearest(name, self.reservations)
+                raise UsageError(f"{given.said('reservation')}: no '{name}'; {hint}")
+            found = self.reservations[name]
+            if objection := reservation_objection(found, current_user(), account):
+                raise UsageError(f"{given.said('reservation')}: '{name}' {objection}")
+            hosts.update(found.hosts)
+        return frozenset(hosts)
+
+
+def look(inventory: Inventory, client: SlurmClient | None, parts: Sequence[Settings]) -> Site:
+    """Return what a job can count on; without a client, what the inventory says."""
     if client is None:
         return Site(
             inventory=inventory,
@@ -71,60 +103,32 @@ def look(inventory: Inventory, client: SlurmClient | None, given: Settings) -> S
         )
     release = client.release()
     nodes = client.nodes()
-    account = given.values.get("account", "")
-    reserved = _reserved(client, given, account)
+    asks = [name for given in parts for name in _names(given.values.get("reservation"))]
+    reservations = {item.name: item for item in client.reservations()} if asks else {}
+    opened = {host for name in asks if name in reservations for host in reservations[name].hosts}
+    known = client.associations(current_user().name)
     return Site(
         inventory=inventory,
         release=release,
-        view=live_view(inventory, _opened(nodes, reserved)),
+        view=live_view(
+            inventory, [_opened(node) if node.name in opened else node for node in nodes]
+        ),
         blocks=block_partitions(inventory, find_release(release)),
         features={node.name: frozenset(node.features) for node in nodes},
-        closed=_closed(inventory, client, given, account),
-        reserved=reserved,
+        partitions={part.name: part for part in client.partitions()},
+        reservations=reservations,
+        account=known.default_account if known else "",
         config=client.config(),
     )
 
 
-def _closed(
-    inventory: Inventory, client: SlurmClient, given: Settings, account: str
-) -> dict[str, str]:
-    """Return the inventory's partitions that this job may not use, with the reasons."""
-    user = current_user()
-    if not account and (known := client.associations(user.name)):
-        account = known.default_account
-    charge = Charge(
-        account, given.values.get("qos", ""), reservation=given.values.get("reservation", "")
-    )
-    found = usable_partitions(client.partitions(), user, charge)
-    unknown = "Slurm does not know it"
-    reasons = {part.name: found.get(part.name, unknown) for part in inventory.partitions}
-    return {name: reason for name, reason in reasons.items() if reason}
+def _names(text: str | None) -> list[str]:
+    return text.split(",") if text else []
 
 
-def _reserved(client: SlurmClient, given: Settings, account: str) -> frozenset[str] | None:
-    """Return the hosts of the reservations that a job asks for, None if it asks for none."""
-    names = given.values.get("reservation", "")
-    if not names:
-        return None
-    known = {item.name: item for item in client.reservations()}
-    hosts: set[str] = set()
-    for name in names.split(","):
-        if name not in known:
-            raise UsageError(f"{given.said('reservation')}: no '{name}'; {nearest(name, known)}")
-        if objection := reservation_objection(known[name], current_user(), account):
-            raise UsageError(f"{given.said('reservation')}: '{name}' {objection}")
-        hosts.update(known[name].hosts)
-    return frozenset(hosts)
-
-
-def _opened(nodes: Sequence[LiveNode], reserved: frozenset[str] | None) -> list[LiveNode]:
-    """Return the nodes as a job of the reservation sees them."""
-    return [
-        replace(node, states=node.states - {"RESERVED", "MAINT"})
-        if reserved and node.name in reserved
-        else node
-        for node in nodes
-    ]
+def _opened(node: LiveNode) -> LiveNode:
+    """Return a node as a job of its reservation sees it."""
+    return replace(node, states=node.states - {"RESERVED", "MAINT"})
 
 
 def inventory_features(inventory: Inventory) -> dict[str, frozenset[str]]:

@@ -62,7 +62,8 @@ def variables(env: Mapping[str, str]) -> Settings:
 def _add_variables(found: Settings, env: Mapping[str, str]) -> None:
     for name in sorted(_PLANNING):
         variable = "SN_" + name.upper().replace("-", "_")
-        if env.get(variable):
+        # sn-launch tells a rank the batch of its job by the same name.
+        if env.get(variable) and not (name == "global-batch" and "SN_SAMPLES" in env):
             found.add(name, env[variable], variable)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..plan import Plan, dumps
 from ..slurm import JobId, SlurmClient
 from ..slurm import options as sbatch
 from .ask import ask_at
+from .bounds import host_list
 from .carry import launcher_lines, plan_lines
 from .commandline import CommandLine
 from .compose import Component, Request, compose
@@ -52,18 +53,19 @@ def prepare(
     folder = Path(parts[0].values.get("chdir", ""))
     asked = planning_settings(line, env, script, inventory.policy.defaults, folder)
     _refuse(parts)
-    site = look(inventory, client, parts[0])
+    site = look(inventory, client, parts)
     for words in line.components if site.release else ():
         sbatch.values(words, site.release)  # Refuses what this release does not know.
     _check_array(site, parts[0])
-    ask = ask_at(site, asked, parts)
+    ask = _asked(site, asked, parts, script)
     choice, notes = find_choice(site, ask, asked, parts)
-    notes = (*site.view.notes, *ask.notes, *unread_lines(script), *notes)
+    notes = (*_notes(site, asked), *ask.notes, *unread_lines(script), *notes)
     choice, more = told(_in_users_order(choice, ask, len(parts)))
     mark = f"{MARK}:{tag}" if tag else MARK
     request = _request(site, choice, parts, mark)
     if "pin" in line.own:
-        request = _pinned(request, choice, room_for(site, parts).view)
+        named = {host for given in parts for host in host_list(given, "nodelist")}
+        request = _pinned(request, choice, room_for(site, parts).view, named)
     carried = "carry" in line.own or inventory.slurm.carry_launcher
     filled, environment = _with_plan(script, choice.plan, carried, parts[0])
     return Prepared(
@@ -80,6 +82,14 @@ def prepare(
     )
 
 
+def _asked(site: Site, asked: Settings, parts: Sequence[Settings], script: Script) -> Ask:
+    """Return what is asked for; an error names the lines of the script that are not read."""
+    try:
+        return ask_at(site, asked, parts)
+    except UsageError as error:
+        raise UsageError("\n".join([str(error), *unread_lines(script)])) from error
+
+
 def _check_array(site: Site, given: Settings) -> None:
     """Refuse an index that Slurm does not take; MaxArraySize limits indexes, not their number."""
     limit = site.config.get("MaxArraySize", "")
@@ -89,6 +99,14 @@ def _check_array(site: Site, given: Settings) -> None:
         raise UsageError(
             f"{given.said('array')}: index {highest} is not below this site's MaxArraySize {limit}"
         )
+
+
+def _notes(site: Site, asked: Settings) -> Iterator[str]:
+    yield from site.view.notes
+    if site.release is None:
+        yield "nobody was asked: all nodes count as free, and Slurm's own defaults as unset"
+    if "lora-rank" in asked.values and asked.values.get("train") != "lora":
+        yield f"{asked.said('lora-rank')} counts with --train lora only"
 
 
 def _request(site: Site, choice: Choice, parts: Sequence[Settings], mark: str) -> Request:
@@ -102,9 +120,10 @@ def _request(site: Site, choice: Choice, parts: Sequence[Settings], mark: str) -
         )
         for component in request.components
     ]
-    request = merge(replace(request, components=tuple(ours)), parts, choice.slots)
-    marked = tuple(_marked(part, parts[0], mark) for part in request.components)
-    return replace(request, components=marked)
+    request = merge(replace(request, components=tuple(ours)), parts, choice.slots, site)
+    each = parts if len(parts) > 1 else list(parts) * len(request.components)
+    pairs = zip(request.components, each, strict=True)
+    return replace(request, components=tuple(_marked(*pair, mark) for pair in pairs))
 
 
 def _refuse(parts: Sequence[Settings]) -> None:
@@ -133,13 +152,13 @@ def _marked(component: Component, given: Settings, mark: str) -> Component:
     return (*component, ("comment", f"{said} {mark}" if said else mark))
 
 
-def _pinned(request: Request, choice: Choice, view: View) -> Request:
+def _pinned(request: Request, choice: Choice, view: View, named: Set[str]) -> Request:
     """Return the request with its nodes by name."""
-    lists = [pinned(slot, view) for slot in choice.slots]
+    lists = [pinned(slot, view, named) for slot in choice.slots]
     if len(request.components) == 1:
         lists = [hostlist.fold(host for text in lists for host in hostlist.expand(text))]
-    named = zip(request.components, lists, strict=True)
-    components = tuple((*part, ("nodelist", hosts)) for part, hosts in named)
+    pairs = zip(request.components, lists, strict=True)
+    components = tuple((*part, ("nodelist", hosts)) for part, hosts in pairs)
     return replace(
         request, components=components, why=f"{request.why}; pinned to {' : '.join(lists)}"
     )
@@ -161,11 +180,12 @@ def _with_plan(
             f"{script.origin}: sn-launch travels in a shell script, this one is {first!r:.60}: "
             "wrap it in one: #!/bin/sh, then the program"
         )
-    exported = given.values.get("export")
-    if exported is not None and "ALL" not in exported.split(","):
+    exported = given.values.get("export", "ALL").upper().split(",")
+    lost = "export-file" if "export-file" in given.values else "export"
+    if lost in given.values and ("ALL" not in exported or lost == "export-file"):
         raise UsageError(
-            f"{given.said('export')} keeps the plan from {script.origin}, which is no shell "
-            "script: add ALL, or wrap it in one: #!/bin/sh, then the program"
+            f"{given.said(lost)} keeps the plan from {script.origin}, which is no shell "
+            "script: let ALL be exported, or wrap it in one: #!/bin/sh, then the program"
         )
     return script, {"SN_PLAN": text}
 
