@@ -164,28 +164,62 @@ def test_every_option_is_found_by_its_long_name(chosen: list[list[str]]) -> None
     assert set(values(words)) == set(expected)
 
 
-SCRIPT = """\
-#!/bin/sh
-# a comment, and an empty line
+ODD = {
+    "\t# note\n#SBATCH -N 2": ["-N", "2"],
+    "  #SBATCH -p x\n#SBATCH -N 2": ["-N", "2"],
+    "   \n\t\n#SBATCH -N 2": ["-N", "2"],
+    "\v\f\n#SBATCH -N 2": ["-N", "2"],
+    "\u00a0\n#SBATCH -N 2": [],
+    "#SBATCH -n 2\r-p x\n#SBATCH -J a": ["-n", "2", "-p", "x", "-J", "a"],
+    ": \n#SBATCH -N 2": [],
+    "true\n#SBATCH -N 2": [],
+    "#SBATCHx -N 2": ["x", "-N", "2"],
+    "#SBATCH-N2": ["-N2"],
+    "# SBATCH -N 2\n##SBATCH -N 3\n#sbatch -N 4\n#SBATCH -J a": ["-J", "a"],
+    "#SLURM -N 2\n#SBATCH -J a": ["-N", "2", "-J", "a"],
+    "#SBATCH -N 2 extra -J a": ["-N", "2", "extra", "-J", "a"],
+    "#SBATCH -J 'a b' --comment=x\"y z\"w # no\n": ["-J", "a b", "--comment=xy zw"],
+    "#SBATCH --comment='a\\'b' --mail-user=\"x\\\"y\"": ["--comment=a'b", '--mail-user=x"y'],
+    "#SBATCH -J a#b -N 2\n#SBATCH --comment='#c'": ["-J", "a", "--comment=#c"],
+    "#SBATCH -N 2 \\\n#SBATCH -J a\\\n": ["-N", "2", "-J", "a"],
+    "#SBATCH --comment='' -N 2": ["--comment=", "-N", "2"],
+    "#SBATCH -J '' -N 2\n#SBATCH -n 4": ["-J", "-n", "4"],
+    "#SBATCH\n#SBATCH '' -N 2\n#SBATCH -n 4": ["-n", "4"],
+    "#SBATCH -N 2\n#SBATCH hetjob\n#SBATCH -N 3": ["-N", "2", ":", "-N", "3"],
+    "#SBATCH -N 2\n#SBATCHHetJob -n 4 # x\n#SLURM -N 3": ["-N", "2", ":", "-N", "3"],
+    "#SBATCH packjob\n#SBATCH -N 3": [":", "-N", "3"],
+    "#SBATCH -N 2\n  #SBATCH hetjob\n#SBATCH -N 3": ["-N", "2", "-N", "3"],
+    "#SBATCH -N 2\n#SBATCH 'hetjob' -N 3": ["-N", "2", "hetjob", "-N", "3"],
+    "#SBATCH -n 4 hetjob -p x\n#SBATCH -N 3": ["-n", "4", "-N", "3"],
+    "#SBATCH -J a-hetjob --comment='x hetjob y'": ["-J", "a-hetjob", "--comment=x hetjob y"],
+}
+"""What follows the first line of a script, and the words that sbatch makes of it."""
 
-#SBATCH -J "a b" --comment='x "y"' # the rest is no option
-#SBATCH --mail-user=a\\ b
-#SBATCHER --hold
- #SBATCH --parsable
-echo
-#SBATCH --requeue
-"""
+
+@pytest.mark.parametrize(("body", "words"), ODD.items())
+def test_directives_are_read_as_sbatch_reads_them(body: str, words: list[str]) -> None:
+    assert directives(f"#!/bin/bash\n{body}") == words
 
 
-def test_directives_are_read_up_to_the_first_command() -> None:
-    assert directives(SCRIPT.replace(" #SBATCH --parsable\n", "")) == [
-        "-J",
-        "a b",
-        '--comment=x "y"',
-        "--mail-user=a b",
-        "ER",
-        "--hold",
-    ]
+@pytest.mark.slurm
+@pytest.mark.parametrize(("body", "words"), ODD.items())
+def test_sbatch_itself_reads_directives_so(
+    body: str, words: list[str], sbatch_env: dict[str, str]
+) -> None:
+    found = run(
+        # No controller answers: what the script says is told before one is asked.
+        ["sbatch", "-vvv", "--test-only"],
+        timeout_s=60, env=sbatch_env, stdin_text=f"#!/bin/bash\n{body}",
+    ).stderr  # fmt: skip
+    heard = re.findall(r'Found in script, argument "(.*)"$', found, re.MULTILINE)
+    assert heard == [word for word in words if word != ":"]
+    if "Invalid directive" not in found and "requires an argument" not in found:
+        components = re.findall("^sbatch: defined options$", found, re.MULTILINE)
+        assert len(components) == words.count(":") + 1
+
+
+def test_a_space_after_a_backslash_stays_in_its_word() -> None:
+    assert directives("#SBATCH --mail-user=a\\ b") == ["--mail-user=a b"]
 
 
 def test_a_hetjob_line_separates_components() -> None:
@@ -216,7 +250,7 @@ def sbatch_env(tmp_path: Path) -> dict[str, str]:
     conf = tmp_path / "slurm.conf"
     conf.write_text(
         "ClusterName=x\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort=9\n"
-        "NodeName=n1\nPartitionName=p Nodes=n1\n"
+        "MessageTimeout=1\nNodeName=n1\nPartitionName=p Nodes=n1\n"
     )
     return {"PATH": os.environ["PATH"], "SLURM_CONF": str(conf), "LC_ALL": "C"}
 

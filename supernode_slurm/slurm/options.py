@@ -11,8 +11,10 @@ from ..errors import UsageError
 from .option_table import ALIASES, TABLES, VARIABLES, Arity, Spec
 
 HET_SEPARATOR = ":"
-_HET_LINES = ("hetjob", "packjob")
-_MARK = "#SBATCH"
+_HET_WORDS = ("hetjob", "packjob")
+_MARKS = ("#SBATCH", "#SLURM")
+_BLANK = " \t\n\v\f\r"
+"""What isspace() calls so in sbatch's locale; Python knows more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +97,25 @@ def values(words: Sequence[str], release: str | None = None) -> dict[str, str | 
 def directives(script: str) -> list[str]:
     """Return the words of a script's ``#SBATCH`` lines, as sbatch reads them.
 
-    It reads up to the first line that is neither empty nor a comment; quotes and
-    backslashes work as in a shell, ``#`` ends a line. A ``#SBATCH hetjob`` line becomes
-    the separator ``:``. Raises ``UsageError`` for a quote that is not closed.
+    It reads up to the first command; quotes and backslashes work as in a shell, ``#`` ends
+    a line. A line of ``hetjob`` becomes the separator ``:``. Raises ``UsageError`` for a
+    quote that is not closed.
     """
     words: list[str] = []
-    for number, line in enumerate(script.split("\n"), 1):
-        if line.startswith(_MARK):
-            found = _words(line[len(_MARK) :], number)
-            words += [HET_SEPARATOR] if found[:1] and found[0] in _HET_LINES else found
-        elif line.strip() and not line.startswith("#"):
-            break
+    lines = script.split("\n")
+    for number, line in enumerate(lines[: first_command(lines)], 1):
+        mark = next(filter(line.startswith, _MARKS), None)
+        if mark is not None:
+            words += _words(line.removeprefix(mark), number)
     return words
+
+
+def first_command(lines: Sequence[str]) -> int:
+    """Return the index of the first line that sbatch takes for a command, or their number."""
+    for index, line in enumerate(lines):
+        if line.strip(_BLANK) and not line.lstrip(_BLANK).startswith("#"):
+            return index
+    return len(lines)
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -187,26 +196,30 @@ def _sbatch(release: str | None) -> str:
 def _words(text: str, line: int) -> list[str]:
     """Split a line of a script as sbatch does; shlex treats ``#`` and backslashes otherwise.
 
-    22.05 differs in one point: there a space ends the word even after a backslash.
+    An empty word and a bare ``hetjob`` end what is read. 22.05 differs in one point: there a
+    space ends the word even after a backslash.
     """
     words: list[str] = []
-    word: str | None = None
+    word = ""
     quote = ""
-    letters = iter(text)
+    started = is_bare = False
+    letters = iter(text + "\n")
     for letter in letters:
-        if letter == "\\":
-            word = (word or "") + next(letters, "")
-        elif quote:
-            quote, word = ("", word) if letter == quote else (quote, (word or "") + letter)
-        elif letter in "\"'":
-            quote, word = letter, word or ""
-        elif letter == "#":
+        if letter == "#" and not quote:
             break
-        elif not letter.isspace():
-            word = (word or "") + letter
-        elif word is not None:
+        if letter not in _BLANK or quote:
+            started, is_bare = True, (is_bare or not started) and letter not in "\\\"'"
+            if letter == "\\":
+                word += next(letters, "").rstrip("\n")
+            elif letter == quote or (not quote and letter in "\"'"):
+                quote = "" if quote else letter
+            else:
+                word += letter
+        elif started:
+            if not word or (is_bare and word.lower() in _HET_WORDS):
+                return words or ([HET_SEPARATOR] if word else [])
             words.append(word)
-            word = None
+            word, started, is_bare = "", False, False
     if quote:
         raise UsageError(f"line {line} of the script: no closing {quote} in a #SBATCH line")
-    return words if word is None else [*words, word]
+    return [*words, word] if word else words
