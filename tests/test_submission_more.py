@@ -377,20 +377,19 @@ def test_a_plan_is_made_for_the_nodes_that_slurm_gave(mixed: Inventory, script: 
     slurm = FakeSlurm(mixed)
     hosts = tuple(f"h2-0{number}" for number in range(1, 9))
     env = allocation(slurm, PLANNED, Allocated(hosts, (Gres("gpu", "h100", 8),)))
-    choice, _ = plan_here(mixed, slurm, env)
+    plan, _ = plan_here(lambda: mixed, slurm, env)
     same = prepared(f"--model llama-3-70b --cards h100:64 {script}", mixed).choice.plan
-    assert choice.plan.pipelines == same.pipelines
-    assert choice.plan.predicted == same.predicted
-    assert choice.plan.groups[0].hosts == "h2-[01-08]"
+    assert plan.pipelines == same.pipelines
+    assert plan.predicted == same.predicted
+    assert plan.groups[0].hosts == "h2-[01-08]"
 
 
 def test_nodes_of_two_supernodes_share_their_fabric_in_parts_only(mixed: Inventory) -> None:
     slurm = FakeSlurm(mixed)
     hosts = ("h1-01", "h1-02", "h1-03", "h2-01", "h2-02", "h2-03", "h2-04", "h2-05")
     env = allocation(slurm, PLANNED, Allocated(hosts, (Gres("gpu", "h100", 8),)))
-    choice, _ = plan_here(mixed, slurm, env)
-    assert choice.slots[0].offer.domain_nodes == 1
-    assert max(mesh.tp for mesh in choice.plan.pipelines[0].meshes) <= 8
+    plan, _ = plan_here(lambda: mixed, slurm, env)
+    assert max(mesh.tp for mesh in plan.pipelines[0].meshes) <= 8
 
 
 def test_parts_of_nodes_and_two_kinds_are_planned_as_they_are(mixed: Inventory) -> None:
@@ -400,31 +399,88 @@ def test_parts_of_nodes_and_two_kinds_are_planned_as_they_are(mixed: Inventory) 
         Allocated(("a01",), (Gres("gpu", "a100", 8),)),
         Allocated(("h1-01",), (Gres("gpu", "h100", 8),)),
     )
-    choice, _ = plan_here(mixed, slurm, allocation(slurm, text, *held))
-    assert sorted(group.name for group in choice.plan.groups) == ["a100", "h100"]
+    plan, _ = plan_here(lambda: mixed, slurm, allocation(slurm, text, *held))
+    assert sorted(group.name for group in plan.groups) == ["a100", "h100"]
     half = Allocated(("h1-01", "h1-02"), (Gres("gpu", "h100", 4),))
     env = allocation(slurm, text, half)
-    choice, _ = plan_here(mixed, slurm, env)
-    assert (choice.plan.groups[0].nodes, choice.plan.groups[0].devices_per_node) == (2, 4)
+    plan, _ = plan_here(lambda: mixed, slurm, env)
+    assert (plan.groups[0].nodes, plan.groups[0].devices_per_node) == (2, 4)
     none = allocation(slurm, "#!/bin/sh\nsn-launch true\n", half)
-    choice, notes = plan_here(mixed, slurm, none)
-    assert choice.plan.pipelines == ()
+    plan, notes = plan_here(lambda: mixed, slurm, none)
+    assert plan.pipelines == ()
     assert "placed, not planned: no model was named" in notes
 
 
 def test_an_allocation_without_known_devices_is_told(mixed: Inventory) -> None:
     slurm = FakeSlurm(mixed)
     with pytest.raises(UsageError, match="not inside a Slurm job"):
-        plan_here(mixed, slurm, {})
+        plan_here(lambda: mixed, slurm, {})
     env = allocation(slurm, PLANNED, Allocated(("h1-01",), ()))
-    with pytest.raises(PlanError, match="has no devices that the inventory knows"):
-        plan_here(mixed, slurm, env)
+    with pytest.raises(PlanError, match="holds no devices that the inventory knows"):
+        plan_here(lambda: mixed, slurm, env)
     uneven = (
         Allocated(("h1-01",), (Gres("gpu", "h100", 5),)),
         Allocated(("h1-02",), (Gres("gpu", "h100", 3),)),
     )
-    with pytest.raises(PlanError, match=r"unequal numbers of h100: 1 x 3, 1 x 5"):
-        plan_here(mixed, slurm, allocation(slurm, PLANNED, *uneven))
+    with pytest.raises(PlanError, match=r"unequal numbers of h100, or lie apart: 1 x 5, 1 x 3"):
+        plan_here(lambda: mixed, slurm, allocation(slurm, PLANNED, *uneven))
+
+
+UNNAMED = "#!/bin/sh\nsn-launch python3 train.py\n"
+
+
+def test_a_job_that_asked_for_no_plan_gets_a_description_of_its_devices(mixed: Inventory) -> None:
+    slurm = FakeSlurm(mixed)
+    uneven = (
+        Allocated(("h1-01",), (Gres("gpu", "h100", 5),)),
+        Allocated(("h1-02",), (Gres("gpu", "h100", 3), Gres("nvme", "", 1))),
+    )
+    plan, notes = plan_here(lambda: mixed, slurm, allocation(slurm, UNNAMED, *uneven))
+    assert plan.pipelines == ()
+    assert [(g.hosts, g.devices_per_node) for g in plan.groups] == [("h1-01", 5), ("h1-02", 3)]
+    assert notes == ("placed, not planned: no model was named",)
+    nothing = allocation(slurm, UNNAMED, Allocated(("h1-01",), ()))
+    assert plan_here(lambda: mixed, slurm, nothing)[0].groups == ()
+
+    def missing() -> Inventory:
+        raise ConfigError.one("inventory.yaml", "cannot be read")
+
+    plan, notes = plan_here(missing, slurm, nothing)
+    assert plan.groups == ()
+    assert notes == ("placed, not planned: inventory.yaml: cannot be read",)
+    with pytest.raises(ConfigError):
+        plan_here(missing, slurm, allocation(slurm, PLANNED, Allocated(("h1-01",), ())))
+
+
+def test_a_task_of_an_array_is_planned_for_its_own_nodes(mixed: Inventory) -> None:
+    slurm = FakeSlurm(mixed)
+    held = [Allocated((f"h1-0{n}",), (Gres("gpu", "h100", 8),)) for n in (1, 2, 3)]
+    text = PLANNED.replace("llama-3-70b", "llama-3-8b")
+    env = allocation(slurm, text, held[2])
+    first = slurm.job(JobId(1))
+    tasks = tuple(
+        replace(first, id=JobId(1, task=str(n)), allocated=(part,)) for n, part in enumerate(held)
+    )
+    slurm._jobs[1] = replace(tasks[0], components=tasks)
+    plan, _ = plan_here(lambda: mixed, slurm, {**env, "SLURM_ARRAY_TASK_ID": "1"})
+    assert (plan.groups[0].hosts, plan.devices) == ("h1-02", 8)
+
+
+def test_groups_know_their_components(mixed: Inventory) -> None:
+    slurm = FakeSlurm(mixed)
+    text = "#!/bin/sh\n#SN --framework flagscale --model llama-3-8b --global-batch 256\ntrue\n"
+    env = allocation(slurm, text)
+    first = slurm.job(JobId(1))
+    held = [
+        Allocated(("h1-01",), (Gres("gpu", "h100", 8),)),
+        Allocated(("asc-01",), (Gres("gpu", "ascend910c", 16),)),
+    ]
+    parts_ = tuple(
+        replace(first, id=JobId(1, offset=n), allocated=(part,)) for n, part in enumerate(held)
+    )
+    slurm._jobs[1] = replace(parts_[0], components=parts_)
+    plan, _ = plan_here(lambda: mixed, slurm, env)
+    assert {group.name: group.component for group in plan.groups} == {"h100": 0, "ascend910c": 1}
 
 
 def test_an_option_that_the_release_does_not_know_is_refused(mixed: Inventory, script: str) -> None:

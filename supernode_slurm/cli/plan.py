@@ -93,7 +93,7 @@ def command(
     return 0
 
 
-def _print_here(inventory_path: Path | None) -> int:
+def _print_here(path: Path | None) -> int:
     import os
 
     from ..plan import dumps
@@ -101,11 +101,10 @@ def _print_here(inventory_path: Path | None) -> int:
     from ..submission.here import plan_here
 
     client = CliClient(os.environ)
-    inventory = room.site_inventory(inventory_path, client)
-    choice, notes = plan_here(inventory, client, os.environ)
+    plan, notes = plan_here(lambda: room.site_inventory(path, client), client, os.environ)
     for note in notes:
         tell("note", note)
-    click.echo(dumps(choice.plan))
+    click.echo(dumps(plan))
     return 0
 
 

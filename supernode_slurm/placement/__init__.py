@@ -3,7 +3,7 @@
 from .choose import Ask, Choice, choose, remarks
 from .gain import Gain
 from .limits import Limits
-from .slots import Room, Slot, device_types
+from .slots import Room, Slot, describe, device_types
 from .span import Span
 from .view import View, inventory_view, live_view
 
@@ -17,6 +17,7 @@ __all__ = [
     "Span",
     "View",
     "choose",
+    "describe",
     "device_types",
     "inventory_view",
     "live_view",

@@ -253,17 +253,36 @@ def _partition(
     return best
 
 
+def describe(inventory: Inventory, kind: str, host: str) -> DeviceGroup:
+    """Return the devices of a kind in one node, and how its processes reach them."""
+    for nodes in inventory.node_classes:
+        for devices in nodes.devices:
+            if devices.type == kind and host in nodes.hosts:
+                return replace(_group(inventory, nodes, devices), hosts=host)
+    raise PlanError(f"node {host} has no devices of type '{kind}'")
+
+
+def _group(inventory: Inventory, nodes: NodeClass, devices: Devices) -> DeviceGroup:
+    accelerator = inventory.accelerator(devices.accelerator)
+    return DeviceGroup(
+        name=devices.type,
+        accelerator=accelerator.id,
+        vendor=accelerator.vendor,
+        visible_env=platform(accelerator.vendor).visible_env,
+        environment=network_environment(nodes.network, accelerator.vendor),
+        gres=devices.gres,
+        hosts="",
+        nodes=1,
+        devices_per_node=devices.count,
+    )
+
+
 def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span | None) -> Offer:
     holder = holders[0]
     folded = tuple(hostlist.fold(item.hosts, sort=False) for item in holders)
     accelerator = inventory.accelerator(holder.devices.accelerator)
-    group = DeviceGroup(
-        name=holder.devices.type,
-        accelerator=accelerator.id,
-        vendor=accelerator.vendor,
-        visible_env=platform(accelerator.vendor).visible_env,
-        environment=network_environment(holder.nodes.network, accelerator.vendor),
-        gres=holder.devices.gres,
+    group = replace(
+        _group(inventory, holder.nodes, holder.devices),
         hosts=",".join(folded),
         nodes=count,
         devices_per_node=holder.per_node,

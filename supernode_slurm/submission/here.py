@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..errors import PlanError, UsageError
+from .. import hostlist
+from ..errors import ConfigError, PlanError, UsageError
 from ..inventory import Inventory
-from ..placement import Choice, Limits, Room, View
+from ..placement import Limits, Room, View, describe
+from ..plan import DeviceGroup, Plan
 from ..slurm import JobId, LiveJob, SlurmClient
 from .ask import make_ask
 from .cards import Group
@@ -16,35 +18,91 @@ from .commandline import CommandLine
 from .emitted import told
 from .script import Script
 from .search import best_choice
+from .settings import Settings
 from .sources import planning_settings
 
 _NO_SCRIPT = Script("interactive", "", "the job")
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Equal numbers of devices of one kind on nodes of one component."""
+
+    component: int
+    kind: str
+    count: int
+    """On each node."""
+    hosts: tuple[str, ...]
+
+
 def plan_here(
-    inventory: Inventory, client: SlurmClient, env: Mapping[str, str]
-) -> tuple[Choice, tuple[str, ...]]:
+    load: Callable[[], Inventory], client: SlurmClient, env: Mapping[str, str]
+) -> tuple[Plan, tuple[str, ...]]:
     """Return the fastest plan for the job that this process runs in, and what to know of it.
 
     The job's own script tells what it trains, SN_* variables before it. A workload that
-    nobody named is placed and not planned. Raises ``UsageError`` outside a job, ``PlanError``
-    where its devices hold no plan.
+    nobody named is placed and not planned: the plan has no pipelines then, and its groups
+    only say which devices are where. Raises ``UsageError`` outside a job, ``PlanError`` where
+    the devices hold no plan that the user asked for.
     """
     number = env.get("SLURM_JOB_ID", "")
     if not number.isdecimal():
         raise UsageError("not inside a Slurm job: SLURM_JOB_ID is empty")
     job = client.job(JobId(int(number)))
     script = _script(client, job)
-    said = planning_settings(_line(), env, script, inventory.policy.defaults, Path())
-    groups, limits, hosts = _allocated(inventory, job)
+    said = planning_settings(CommandLine({}, ((),), None, ()), env, script, (), Path())
+    try:
+        inventory = load()
+    except ConfigError as error:
+        if _asks_for_a_plan(said):
+            raise
+        return _unplanned(()), (f"placed, not planned: {error}",)
+    for name, value in inventory.policy.defaults:
+        said.add(name, value, "the site's policy")
+    held = _held(inventory, _records(job, env))
+    try:
+        return _planned(inventory, said, held)
+    except PlanError as error:
+        if _asks_for_a_plan(said):
+            raise
+        groups = tuple(_described(inventory, item) for item in held)
+        return _unplanned(groups), (f"placed, not planned: {error}",)
+
+
+def _asks_for_a_plan(said: Settings) -> bool:
+    return "model" in said.values and "model" not in said.read
+
+
+def _unplanned(groups: tuple[DeviceGroup, ...]) -> Plan:
+    return Plan("", 1, 1, "", groups)
+
+
+def _planned(
+    inventory: Inventory, said: Settings, held: Sequence[_Held]
+) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan for what a job holds; ``PlanError`` where there is none."""
+    if "model" not in said.values:
+        raise PlanError("no model was named")
+    if not held:
+        raise PlanError("the job holds no devices that the inventory knows")
+    kinds = [item.kind for item in held]
+    for kind in kinds:
+        if kinds.count(kind) > 1:
+            shown = ", ".join(f"{len(h.hosts)} x {h.count}" for h in held if h.kind == kind)
+            raise PlanError(f"its nodes hold unequal numbers of {kind}, or lie apart: {shown}")
+    groups = [Group(item.kind, item.count * len(item.hosts)) for item in held]
+    limits = [Limits(per_node=item.count, hosts=frozenset(item.hosts)) for item in held]
     ask = make_ask(inventory, said, groups, limits)
+    if ask.model is None:
+        raise PlanError("; ".join(note.partition(": ")[2] for note in ask.notes[-1:]))
+    hosts = frozenset(host for item in held for host in item.hosts)
     choice, notes = best_choice(Room(inventory, View(hosts, hosts)), ask, said)
     choice, more = told(choice)
-    return choice, (*ask.notes, *notes, *more)
-
-
-def _line() -> CommandLine:
-    return CommandLine({}, ((),), None, ())
+    if len({item.component for item in held}) > 1:
+        found = {item.kind: item.component for item in held}
+        bound = (replace(part, component=found[part.name]) for part in choice.plan.groups)
+        choice = replace(choice, plan=replace(choice.plan, groups=tuple(bound)))
+    return choice.plan, (*ask.notes, *notes, *more)
 
 
 def _script(client: SlurmClient, job: LiveJob) -> Script:
@@ -53,37 +111,41 @@ def _script(client: SlurmClient, job: LiveJob) -> Script:
     return Script(job.name, text, f"{job.name} of job {job.id}") if text else _NO_SCRIPT
 
 
-def _allocated(
-    inventory: Inventory, job: LiveJob
-) -> tuple[list[Group], list[Limits], frozenset[str]]:
-    """Return the devices of each kind that the job has, as groups with their bounds."""
+def _records(job: LiveJob, env: Mapping[str, str]) -> tuple[LiveJob, ...]:
+    """Return the components of this job; of an array, this task alone."""
+    if not job.components or job.components[0].id.offset is not None:
+        return job.components or (job,)
+    task = env.get("SLURM_ARRAY_TASK_ID", "")
+    mine = tuple(record for record in job.components if record.id.task == task)
+    return mine[:1] or (job,)
+
+
+def _held(inventory: Inventory, records: Sequence[LiveJob]) -> list[_Held]:
+    """Return what a job holds, nodes with equal numbers of one kind together."""
     kinds = {
-        host: {(item.gres, item.type): item.type for item in nodes.devices}
+        host: {item.type: item.gres for item in nodes.devices}
         for nodes in inventory.node_classes
         for host in nodes.hosts
     }
-    found: dict[str, dict[str, int]] = {}
-    for part in job.components or (job,):
-        for allocated in part.allocated:
+    found: dict[tuple[int, str, int], list[str]] = {}
+    for component, record in enumerate(records):
+        for allocated in record.allocated:
             for host in allocated.hosts:
+                known = kinds.get(host, {})
                 for item in allocated.gres:
-                    kind = item.type or _only_kind(kinds.get(host, {}), item.name)
-                    if kind in kinds.get(host, {}).values():
-                        found.setdefault(kind, {})[host] = item.count
-    if not found:
-        raise PlanError(f"job {job.id} has no devices that the inventory knows")
-    groups, limits = [], []
-    for kind, counts in found.items():
-        sizes = Counter(counts.values())
-        if len(sizes) > 1:
-            shown = ", ".join(f"{nodes} x {size}" for size, nodes in sorted(sizes.items()))
-            raise PlanError(f"the nodes of job {job.id} hold unequal numbers of {kind}: {shown}")
-        per_node = next(iter(sizes))
-        groups.append(Group(kind, per_node * len(counts)))
-        limits.append(Limits(per_node=per_node, hosts=frozenset(counts)))
-    return groups, limits, frozenset(host for counts in found.values() for host in counts)
+                    named = [kind for kind, gres in known.items() if gres == item.name]
+                    kind = item.type or (named[0] if len(named) == 1 else "")
+                    if kind in known:
+                        found.setdefault((component, kind, item.count), []).append(host)
+    return [_Held(*key, tuple(hosts)) for key, hosts in found.items()]
 
 
-def _only_kind(kinds: Mapping[tuple[str, str], str], gres: str) -> str:
-    named = [kind for (name, _), kind in kinds.items() if name == gres]
-    return named[0] if len(named) == 1 else ""
+def _described(inventory: Inventory, held: _Held) -> DeviceGroup:
+    group = describe(inventory, held.kind, held.hosts[0])
+    return replace(
+        group,
+        hosts=hostlist.fold(held.hosts, sort=False),
+        nodes=len(held.hosts),
+        devices_per_node=held.count,
+        component=held.component,
+    )
