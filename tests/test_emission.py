@@ -12,7 +12,7 @@ import yaml
 
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, emit, names
-from supernode_slurm.plan import Plan, dumps, loads
+from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage, dumps, loads
 from supernode_slurm.planner import Fixed, plan_mixed, plan_uniform
 from tests.test_frameworks import across, even, with_meshes, with_pipeline
 from tests.test_planner import offer, workload
@@ -337,3 +337,19 @@ def test_torchtitans_own_parser_reads_the_words() -> None:
                 for part in sizes.module_fqns_per_model_part
             ]
             assert counts == [stage.layers for stage in stages]
+
+
+@pytest.mark.parametrize("framework", ["megatron", "mindspeed", "torchtitan"])
+def test_what_is_not_told_is_refused_and_never_dropped(framework: str) -> None:
+    mesh = Mesh(group=0, tp=2, pp=1, dp=1, cp=2, ep=2, micro_batch=1, sequence_parallel=True)
+    group = DeviceGroup("h100", "h100-sxm", "nvidia", (), "gpu", "n1", 1, 4)
+    stage = Stage(0, 32, embedding=True, head=True)
+    plan = Plan("m", 8, 4096, framework, (group,), (Pipeline(8, (mesh,), (stage,)),))
+    with pytest.raises(PlanError, match="expert parallelism"):
+        emit(plan)
+    no_experts = replace(mesh, ep=1)
+    virtual = Pipeline(8, (no_experts,), (stage,), virtual_stages=2)
+    with pytest.raises(PlanError, match="virtual stages"):
+        emit(replace(plan, pipelines=(virtual,)))
+    found = " ".join(emit(replace(plan, pipelines=(replace(virtual, virtual_stages=1),))).arguments)
+    assert re.search(r"context.parallel.(size|degree) 2", found)

@@ -1042,3 +1042,9 @@ def test_the_command_of_a_real_megatron_deepspeed_log_is_read() -> None:
         "zero": "1",
     }
     assert any("vocabulary" in note for note in found.notes)
+
+
+def test_one_size_of_megatrons_is_enough_to_know_it(tmp_path: Path) -> None:
+    text = "#!/bin/bash\nsn-launch python3 train.py {plan} --tensor-model-parallel-size 4\n"
+    found = find_workload(text, "t.sh", (), tmp_path)
+    assert (found.values["tp"], found.values["framework"]) == ("4", "megatron")

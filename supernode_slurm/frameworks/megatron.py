@@ -40,6 +40,8 @@ def arguments(plan: Plan) -> list[str]:
         f"--{plan.precision}",
         *_RECOMPUTE[mesh.recompute],
     ]
+    if mesh.cp > 1:
+        found.extend(["--context-parallel-size", str(mesh.cp)])
     if mesh.sequence_parallel:
         found.append("--sequence-parallel")
     if mesh.dp > 1 or mesh.zero == 1:

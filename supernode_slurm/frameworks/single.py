@@ -21,6 +21,10 @@ def single(plan: Plan, name: str) -> tuple[Pipeline, Mesh]:
             f"{name} cuts all stages alike, the plan's meshes differ; plan for flagscale"
         )
     mesh = pipeline.meshes[0]
+    if mesh.ep > 1 or mesh.etp > 1:
+        raise PlanError(f"{name} is not told expert parallelism yet; plan without it")
+    if pipeline.virtual_stages > 1:
+        raise PlanError(f"{name} is not told virtual stages yet; plan without them")
     if plan.global_batch % (mesh.micro_batch * mesh.dp):
         raise PlanError(
             f"global batch {plan.global_batch} is no multiple of micro-batch x DP = "

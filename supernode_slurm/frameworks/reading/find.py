@@ -254,12 +254,13 @@ def _megatron(command: _Command) -> Reading | None:
     reading = Reading(command.options, command.notes)
     count = sum(reading.has(name) for name in megatron.OWN)
     script = any(name.startswith(("pretrain_", "posttrain_")) for name in command.names)
-    if count < (1 if script else 3):
+    if count < (1 if script else 3) and not reading.has(*megatron.SURE):
         return None
     megatron.read(reading, command.job)
-    reading.put("framework", _kind(reading, command.job), reading.origin(*megatron.OWN))
+    origin = reading.origin(*megatron.OWN, *megatron.SURE)
+    reading.put("framework", _kind(reading, command.job), origin)
     if "train" not in reading.values:
-        reading.put("train", "full", reading.origin(*megatron.OWN))
+        reading.put("train", "full", origin)
     if huggingface.runs_deepspeed(reading):
         huggingface.read(reading, command.job)
     return reading

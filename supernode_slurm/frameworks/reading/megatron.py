@@ -22,6 +22,8 @@ LAYOUT = {
 }
 OWN = ("num_layers", "hidden_size", "num_attention_heads", "seq_length", "micro_batch_size")
 """Options that together say that a command is Megatron's."""
+SURE = ("tensor_model_parallel_size", "pipeline_model_parallel_size")
+"""Options that no other framework has."""
 _MINDSPEED = (
     "num_layer_list",
     "noop_layers",
