@@ -105,7 +105,7 @@ def test_check_reports_and_its_exit_code_is_a_verdict(tmp_path: Path) -> None:
 def test_an_absent_inventory_says_how_to_name_one(tmp_path: Path) -> None:
     shown = run("check", SN_INVENTORY=str(tmp_path / "none.yaml"))
     assert shown.returncode == 4
-    assert "name the inventory with -i FILE or SN_INVENTORY" in shown.stderr
+    assert "name the inventory with --inventory FILE or SN_INVENTORY" in shown.stderr
 
 
 def test_generate_writes_checks_and_prints(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from supernode_slurm.cli import room as room_of_site
 from supernode_slurm.data import data_dir
 from supernode_slurm.errors import (
+    ConfigError,
     SlurmDown,
     SlurmError,
     SlurmRejected,
@@ -34,8 +36,11 @@ from supernode_slurm.slurm import (
     SlurmClient,
     User,
     await_jobs,
+    current_user,
     jsonparse,
     parse,
+    reservation_note,
+    reservation_objection,
     size_objection,
     usable_partitions,
 )
@@ -590,8 +595,37 @@ def test_an_interrupted_wait_leaves_the_job_running(live: Twin) -> None:
     client = CliClient(live.environment(os.environ), said.append)
     with pytest.raises(KeyboardInterrupt):
         client.submit_and_wait(["-o/dev/null", "-D/"], f"{SCRIPT}sleep 60\n", submitted=interrupt)
-    assert said == [f"job {known[0]} goes on: `scancel {known[0]}` ends it"]
+    assert said == [f"sn: note: job {known[0]} goes on: `scancel {known[0]}` ends it"]
     found = await_jobs(client, known, lambda job: "RUNNING" in job.states, quick())
     assert found[known[0]][0].hosts
     client.cancel(known[0])
     await_jobs(client, known, ended, quick())
+
+
+# Of the command that submits.
+
+
+def test_an_empty_variable_names_no_inventory(
+    mixed: Twin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(room_of_site, "SITE_INVENTORY", tmp_path / "none.yaml")
+    monkeypatch.setenv("SN_INVENTORY", "")
+    assert room_of_site.site_inventory(None, mixed.client()).rebuilt
+    monkeypatch.setenv("SN_INVENTORY", str(tmp_path / "named.yaml"))
+    with pytest.raises(ConfigError, match="name the inventory with --inventory FILE"):
+        room_of_site.site_inventory(None, mixed.client())
+
+
+def test_a_reservation_to_come_takes_jobs(limited: Twin) -> None:
+    client = limited.client()
+    host = client.partitions()[0].hosts[0]
+    for name, start in (("now", "now"), ("later", "now+1hours")):
+        words = ("users=root", f"starttime={start}", "duration=30", f"nodes={host}")
+        scontrol(limited, "create", "reservation", f"reservationname={name}", *words)
+    kept = {item.name: item for item in client.reservations()}
+    assert reservation_note(kept["now"]) == ""
+    assert reservation_note(kept["later"]).startswith("reservation later begins at 2")
+    for name, reservation in kept.items():
+        assert reservation_objection(reservation, current_user()) == ""
+        client.cancel(client.submit([f"--reservation={name}"], SCRIPT))
+        scontrol(limited, "delete", f"reservationname={name}")

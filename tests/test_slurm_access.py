@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from supernode_slurm.slurm import (
+    Association,
+    Associations,
     Charge,
     LivePartition,
     Reservation,
     User,
+    association_objection,
     current_user,
     parse,
+    reservation_note,
     reservation_objection,
     size_objection,
     usable_partitions,
@@ -94,7 +99,42 @@ def test_a_reservation_wants_user_and_account_both() -> None:
     assert reservation_objection(replace(KEPT, groups=("chemistry",)), ALICE) == "Groups=chemistry"
     assert reservation_objection(replace(KEPT, users=("-alice",)), ALICE) == "Users=-alice"
     assert reservation_objection(replace(KEPT, users=("-bob",)), ALICE) == ""
-    assert reservation_objection(replace(KEPT, is_active=False), ALICE) == "is not active now"
+
+
+def test_a_reservation_that_is_yet_to_begin_is_told_and_not_refused() -> None:
+    later = replace(KEPT, is_active=False, start=2_000_000_000)
+    assert reservation_objection(later, ALICE) == ""
+    begins = datetime.fromtimestamp(later.start).isoformat(" ", "minutes")
+    assert reservation_note(later) == (
+        f"reservation course begins at {begins}: the job waits until then"
+    )
+    assert reservation_note(KEPT) == ""
+
+
+@pytest.mark.parametrize(
+    ("account", "partition", "qos", "said"),
+    [
+        ("", "p", "", ""),
+        ("", "p", "high", ""),
+        ("", "p", "low", "your account llm has QOS normal,high, not low"),
+        ("", "q", "low", ""),
+        ("bio", "p", "", "you have no account bio, only llm,cv"),
+        ("cv", "p", "", ""),
+        ("cv", "x", "", "your account cv is for p,q only"),
+    ],
+)
+def test_a_job_is_held_against_the_users_associations(
+    account: str, partition: str, qos: str, said: str
+) -> None:
+    rows = (
+        Association("llm", "", ("normal", "high")),
+        Association("llm", "q", ("low",)),
+        Association("cv", "p", ()),
+        Association("cv", "q", ()),
+    )
+    assert association_objection(Associations("llm", rows), account, partition, qos) == said
+    assert association_objection(Associations("llm", ()), account, partition, qos) == ""
+    assert association_objection(Associations("", rows), "", partition, qos) == ""
 
 
 def test_the_current_user_is_known_with_all_groups() -> None:

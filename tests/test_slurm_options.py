@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import string
 from pathlib import Path
 
@@ -290,6 +291,23 @@ def test_the_table_is_that_of_the_installed_sbatch(sbatch_env: dict[str, str]) -
 def is_start(name: str, release: str) -> bool:
     known = TABLES[release]
     return name not in known and any(long.startswith(name) for long in known)
+
+
+NEWER = {
+    "consolidate-segments": "26.05", "container-id": "24.11", "container-type": "26.05",
+    "segment": "26.05", "spread-segments": "26.05", "tres-bind": "24.11",
+    "tres-per-task": "24.11",
+}  # fmt: skip
+
+
+@pytest.mark.slurm
+def test_the_variables_are_those_in_the_installed_sbatch(sbatch_env: dict[str, str]) -> None:
+    release = real_release(sbatch_env)
+    program = Path(shutil.which("sbatch") or "").read_bytes()
+    real = {name.decode() for name in re.findall(rb"\0(SBATCH_[A-Z_]+)(?=\0)", program)}
+    assert real == {
+        variable for name, variable in VARIABLES.items() if NEWER.get(name, "") <= release
+    }
 
 
 @pytest.mark.slurm

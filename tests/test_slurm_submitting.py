@@ -11,11 +11,13 @@ import pytest
 from supernode_slurm.errors import (
     SlurmDown,
     SlurmError,
+    SlurmNotFound,
     SlurmRejected,
     SlurmTimeout,
     SlurmUncertain,
+    UsageError,
 )
-from supernode_slurm.slurm import CliClient, JobId
+from supernode_slurm.slurm import CliClient, JobId, lookup, one_cluster
 from supernode_slurm.slurm.run import Result
 from supernode_slurm.slurm.submitting import LOOK_AFTER_S, Sender, read_answer
 
@@ -184,6 +186,8 @@ def test_another_cluster_is_asked_by_every_program(tmp_path: Path) -> None:
         (["-M", "east,west", "x.sh"], None, {}),
         (["x.sh"], None, {"SBATCH_CLUSTERS": "east,west"}),
         (["x.sh"], None, {"SLURM_CLUSTERS": "east,west"}),
+        (["x.sh"], None, {"SLURM_CLUSTERS": "east,west", "SBATCH_CLUSTERS": "north"}),
+        (["-H", ":", "-M", "east,west", "x.sh"], None, {"SLURM_CLUSTERS": "north"}),
         ([], "#!/bin/sh\n#SBATCH --clusters=east,west\n", {}),
         (["-N1", ":", "-N2"], "#!/bin/sh\n#SBATCH -M east,west\n#SBATCH hetjob\n#SBATCH -n1\n", {}),
     ],
@@ -212,7 +216,10 @@ def test_what_accounting_knows_of_a_user_is_read(tmp_path: Path) -> None:
     sacctmgr = (
         'case "$*" in *DefaultAccount) echo llm;; *) echo "llm||normal,high"; echo "cv|p|";; esac'
     )
-    config = "AccountingStorageType = accounting_storage/slurmdbd\nClusterName = east"
+    config = (
+        "AccountingStorageType = accounting_storage/slurmdbd\nClusterName = east\n"
+        "AccountingStorageEnforce = associations,limits,qos"
+    )
     env = slurm_of(tmp_path, sacctmgr=logged(tmp_path, sacctmgr), scontrol=f"echo '{config}'")
     found = CliClient(env).associations("alice")
     assert found is not None
@@ -222,6 +229,60 @@ def test_what_accounting_knows_of_a_user_is_read(tmp_path: Path) -> None:
         ("cv", "p", ()),
     ]
     assert "user=alice cluster=east" in argv_log(tmp_path)[1]
+
+
+@pytest.mark.parametrize(
+    ("enforced", "rows", "qos"),
+    [("none", 0, ()), ("", 0, ()), ("associations", 1, ()), ("associations, qos", 1, ("high",))],
+)
+def test_a_user_is_held_to_what_the_site_enforces(
+    enforced: str, rows: int, qos: tuple[str, ...]
+) -> None:
+    found = lookup.associations("llm\n", "llm||high\n", {"AccountingStorageEnforce": enforced})
+    assert found.default_account == "llm"
+    assert len(found.allowed) == rows
+    assert all(row.qos == qos for row in found.allowed)
+
+
+def test_one_cluster_is_planned_for_wherever_it_is_named() -> None:
+    script = "#!/bin/sh\n#SBATCH -M script\n"
+    env = {"SBATCH_CLUSTERS": "a", "SLURM_CLUSTERS": "b"}
+    assert one_cluster([["--cluster=line"]], script, env) == "line"
+    assert one_cluster([[], ["-M", "second"]], script, env) == "second"
+    assert one_cluster([[]], script, env) == "b"
+    assert one_cluster([[]], script, {"SBATCH_CLUSTERS": "a"}) == "a"
+    assert one_cluster([[]], script, {}) == "script"
+    assert one_cluster([[]], "#!/bin/sh\n#SBATCH hetjob\n#SBATCH -M two\n", {}) == "two"
+    assert one_cluster([[]], "#!/bin/sh\n", {}) == ""
+    for several in ("a,b", "all"):
+        with pytest.raises(UsageError, match=f"--clusters={several}: a plan is for .* one cluster"):
+            one_cluster([[]], f"#!/bin/sh\n#SBATCH -M {several}\n", {})
+
+
+def test_our_own_words_are_told_apart_from_sbatchs(tmp_path: Path) -> None:
+    found = 'mark=${*##*:0}; printf "5$mark"; echo "a t1$mark"'
+    env = slurm_of(tmp_path, sbatch=f"echo '{TIMED_OUT}' >&2; exit 1", squeue=found)
+    said: list[str] = []
+    client = CliClient(env, said.append, sleep=lambda _: None)
+    assert client.submit(["--wrap=true"], tag="t1") == JobId(5)
+    assert said == ["sn: note: the answer to the submission was lost; the job was taken: 5"]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("/nosuch", "/nosuch: no such program; SN_SBATCH names it"),
+        ("nosuch", "nosuch: not found on PATH; SN_SBATCH names it"),
+        ("", "sbatch: not found on PATH; install Slurm's client programs"),
+    ],
+)
+def test_a_missing_sbatch_is_told_with_who_named_it(
+    tmp_path: Path, program: str, said: str
+) -> None:
+    client = CliClient({"PATH": str(tmp_path), "SN_SBATCH": program})
+    with pytest.raises(SlurmNotFound) as refused:
+        client.submit(["--wrap=true"])
+    assert str(refused.value) == said
 
 
 @pytest.mark.parametrize("config", ["AccountingStorageType = accounting_storage/none", ""])
@@ -281,7 +342,7 @@ def test_an_interrupt_leaves_the_job_and_says_its_id(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         CliClient(env, said.append).submit_and_wait(["--wrap=true"], submitted=interrupt)
-    assert said == ["job 6 goes on: `scancel 6` ends it"]
+    assert said == ["sn: note: job 6 goes on: `scancel 6` ends it"]
 
 
 def test_a_refusal_is_told_from_a_job_that_failed(tmp_path: Path) -> None:

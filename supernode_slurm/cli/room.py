@@ -31,7 +31,7 @@ def site_inventory(given: Path | None, client: CliClient | None) -> Inventory:
     from ..inventory import load
 
     path = inventory_path(given)
-    named = given is not None or "SN_INVENTORY" in os.environ
+    named = given is not None or bool(os.environ.get("SN_INVENTORY"))
     if named or client is None or path.exists():
         return load(path)
     from ..discovery import import_sources

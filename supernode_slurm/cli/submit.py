@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import UsageError
 from .guard import guarded, tell
 
 if TYPE_CHECKING:
-    from ..slurm import JobId
+    from ..slurm import JobId, SlurmClient
     from ..submission.submit import Prepared
 
 USAGE = "sn-submit [OPTIONS] [SBATCH OPTIONS] SCRIPT [ARGS...]"
@@ -27,16 +28,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: list[str]) -> int:
     """Answer a command line."""
     if argv[:1] in (["-h"], ["--help"]):
-        print(help_text())
-        return 0
+        return _answer("help")
     if not argv and sys.stdin.isatty():
         print(help_text(), file=sys.stderr)
         return 2
     if argv[:1] in (["-V"], ["--version"]):
-        from .. import __version__
-
-        print(f"sn-submit, version {__version__}")
-        return 0
+        return _answer("version")
     return submit_job(argv)
 
 
@@ -44,46 +41,72 @@ def submit_job(argv: list[str]) -> int:
     """Plan and place what a command line asks for; submit it unless it is a dry run."""
     import secrets
 
-    from ..slurm import CliClient
-    from ..submission.commandline import parse
-    from ..submission.submit import prepare, submit, test_only, wait_for
+    from ..slurm import CliClient, one_cluster
+    from ..submission.commandline import argument_notes, located, parse
+    from ..submission.script import read_script
+    from ..submission.submit import prepare
     from .room import site_inventory
 
     line = parse(argv)
-    if "help" in line.given:
-        print(help_text())
-        return 0
+    if line.asks:
+        return _answer(line.asks)
+    line = located(line, os.environ.get("PATH", ""))
+    script = read_script(line.script, line.own.get("wrap"))
+    notes = argument_notes(line, script)
+    cluster = one_cluster(line.components, script.text, os.environ)
     given = line.own.get("inventory")
     client = None
     if "dry-run" not in line.own:
         keep = list(os.environ) if "keep-slurm-env" in line.own else ()
-        client = CliClient(os.environ, keep=keep, cluster=_cluster(line.given))
+        client = CliClient(os.environ, keep=keep, cluster=cluster)
     inventory = site_inventory(Path(given) if given else None, client)
     prepared = prepare(line, os.environ, inventory, client, secrets.token_hex(4))
-    if "verbose" in line.given and client is not None:
+    if client is not None and prepared.sets("verbose"):
         _tell_environment(client.scrubbed)
-    for note in prepared.notes:
+    for note in (*notes, *prepared.notes):
         tell("note", note)
     if client is None:
-        _print_job(prepared, None, line.own, line.given) if "json" in line.own else _print_dry_run(
-            prepared
-        )
+        if "json" in line.own:
+            _print_json(prepared, None)
+        else:
+            _print_dry_run(prepared)
         return 0
+    return _hand_over(prepared, client, "json" in line.own)
+
+
+def _hand_over(prepared: Prepared, client: SlurmClient, as_json: bool) -> int:
+    """Give a job to Slurm, or only ask about it; return the exit code."""
+    from ..submission.submit import submit, test_only, wait_for
+
+    def show(job: JobId) -> None:
+        _print_job(prepared, job, as_json)
+
     if prepared.sets("test-only"):
-        print(test_only(prepared, client))
+        said = test_only(prepared, client)
+        if as_json:
+            _print_json(prepared, None, said)
+        else:
+            print(said)
         return 0
     if prepared.sets("wait"):
-        return wait_for(
-            prepared, client, lambda job: _print_job(prepared, job, line.own, line.given)
-        )
-    _print_job(prepared, submit(prepared, client), line.own, line.given)
+        return wait_for(prepared, client, show)
+    show(submit(prepared, client))
     return 0
 
 
-def _cluster(given: Mapping[str, str | None]) -> str:
-    """Return the other cluster that a job is for; several, or none, leave it to sbatch."""
-    named = given.get("clusters") or os.environ.get("SBATCH_CLUSTERS", "")
-    return "" if "," in named or named == "all" else named
+def _answer(option: str) -> int:
+    """Answer an option with which sbatch would print something and leave."""
+    if option == "help":
+        print(help_text())
+    elif option == "usage":
+        print(f"Usage: {USAGE}")
+    elif option == "version":
+        from .. import __version__
+
+        print(f"sn-submit, version {__version__}")
+    else:
+        raise UsageError(f"--{option} is for sbatch alone: run `sbatch --{option}=...`")
+    return 0
 
 
 def _tell_environment(scrubbed: Sequence[str]) -> None:
@@ -105,8 +128,9 @@ def help_text() -> str:
         "  Plan a training job, place it, and submit it with sbatch.",
         "",
         "  Options of sbatch pass through; what you leave open is filled: partition, nodes,",
-        "  tasks, gres, CPUs, constraint. The planning options may stand on '#SN' lines of the",
-        "  script and in SN_* variables; the command line is the strongest.",
+        "  tasks, gres, CPUs, memory, constraint, network settings. The planning options may",
+        "  stand on '#SN' lines of the script and in SN_* variables; the command line is the",
+        "  strongest.",
         "",
         "Options:",
     ]
@@ -116,14 +140,12 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
-def _print_job(
-    prepared: Prepared, job: JobId | None, own: Mapping[str, str], given: Mapping[str, object]
-) -> None:
-    if "json" in own:
+def _print_job(prepared: Prepared, job: JobId, as_json: bool) -> None:
+    if as_json:
         _print_json(prepared, job)
-    elif "parsable" in given:
+    elif prepared.sets("parsable"):
         print(str(job))
-    elif job is not None:
+    else:
         partitions = dict.fromkeys(slot.partition for slot in prepared.choice.slots)
         on = f" on cluster {job.cluster}" if job.cluster else ""
         print(f"Submitted batch job {job.number} on partition {', '.join(partitions)}{on}")
@@ -132,7 +154,7 @@ def _print_job(
     sys.stdout.flush()
 
 
-def _print_json(prepared: Prepared, job: JobId | None) -> None:
+def _print_json(prepared: Prepared, job: JobId | None, estimate: str | None = None) -> None:
     import json
 
     from ..plan import dumps
@@ -145,6 +167,7 @@ def _print_json(prepared: Prepared, job: JobId | None) -> None:
         "placement": prepared.request.why,
         "values": [value._asdict() for value in prepared.values()],
         "notes": list(prepared.notes),
+        "estimate": estimate,
         "plan": json.loads(dumps(prepared.choice.plan)),
     }
     print(json.dumps(shown, indent=2, ensure_ascii=False))

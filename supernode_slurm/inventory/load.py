@@ -25,7 +25,7 @@ def load(path: Path) -> Inventory:
         ) from error
     except OSError as error:
         reason = error.strerror or str(error)
-        todo = "name the inventory with -i FILE or SN_INVENTORY"
+        todo = "name the inventory with --inventory FILE or SN_INVENTORY"
         raise ConfigError.one(str(path), f"cannot read the inventory: {reason}", todo) from error
     return loads(text, str(path))
 

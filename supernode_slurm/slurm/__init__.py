@@ -5,12 +5,15 @@ from __future__ import annotations
 from .access import (
     Charge,
     User,
+    association_objection,
     current_user,
+    reservation_note,
     reservation_objection,
     size_objection,
     usable_partitions,
 )
 from .client import CliClient
+from .lookup import one_cluster
 from .model import (
     Allocated,
     Association,
@@ -46,8 +49,11 @@ __all__ = [
     "SlurmClient",
     "Switch",
     "User",
+    "association_objection",
     "await_jobs",
     "current_user",
+    "one_cluster",
+    "reservation_note",
     "reservation_objection",
     "size_objection",
     "usable_partitions",

@@ -197,12 +197,12 @@ class CliClient:
         try:
             if not lookup.has_accounting(self.config()):
                 return None
-            texts = [
+            default, listed = (
                 self._query(argv).stdout for argv in lookup.association_argvs(user, self.config())
-            ]
+            )
         except SlurmError:
             return None
-        return lookup.associations(*texts)
+        return lookup.associations(default, listed, self.config())
 
     def look_up(self, tag: str, clusters: str = "") -> frozenset[JobId]:
         """Return this user's jobs that carry the tag as comment, ended ones included.
@@ -233,7 +233,7 @@ class CliClient:
             cancel=self.cancel,
             tag=tag,
             how_to_look=f"`{shlex.join(shown)}` for {tag}",
-            notify=self._sbatch.notify,
+            notify=self._sbatch.remark,
             sleep=self._sleep,
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import UsageError
@@ -60,15 +61,21 @@ def association_argvs(user: str, config: Mapping[str, str]) -> tuple[list[str], 
     )
 
 
-def associations(default: str, listed: str) -> Associations:
-    """Return the answers of sacctmgr as types; lines of another shape say nothing."""
+def associations(default: str, listed: str, config: Mapping[str, str]) -> Associations:
+    """Return the answers of sacctmgr as types; lines of another shape say nothing.
+
+    Where the site does not enforce associations, or QOS, there are none to keep to.
+    """
+    enforced = re.split("[, ]+", config.get("AccountingStorageEnforce", "").lower())
     rows = [line.split("|") for line in listed.splitlines()]
     return Associations(
         default_account=default.strip().partition("\n")[0],
         allowed=tuple(
-            Association(row[0], row[1], tuple(filter(None, row[2].split(","))))
+            Association(
+                row[0], row[1], tuple(filter(None, row[2].split(","))) if "qos" in enforced else ()
+            )
             for row in rows
-            if len(row) == 3
+            if len(row) == 3 and enforced != ["none"] and any(enforced)
         ),
     )
 
@@ -76,20 +83,43 @@ def associations(default: str, listed: str) -> Associations:
 def clusters_of(arguments: Sequence[str], script: str | None, env: Mapping[str, str]) -> str:
     """Return the clusters to which sbatch sends a job, empty for the default one.
 
-    As sbatch reads them: the command line, then SBATCH_CLUSTERS or SLURM_CLUSTERS, then
-    ``#SBATCH`` lines. What cannot be read here names none; sbatch will say what is wrong.
+    As sbatch reads them: the command line, then SLURM_CLUSTERS before SBATCH_CLUSTERS, then
+    ``#SBATCH`` lines; of components the first that names one. What cannot be read here
+    names none; sbatch will say what is wrong.
     """
     try:
         line = options.split(arguments)
-        text = _script(line, script)
-        given = [
-            options.values(line.components[0]).get("clusters"),
-            env.get("SBATCH_CLUSTERS") or env.get("SLURM_CLUSTERS"),
-            options.values(_first(options.directives(text))).get("clusters"),
-        ]
+        return _chosen(line.components, _script(line, script), env)
     except UsageError:
         return ""
+
+
+def one_cluster(components: Sequence[Sequence[str]], script: str, env: Mapping[str, str]) -> str:
+    """Return the cluster for which a job is planned, empty for the default one.
+
+    Raises ``UsageError`` where sbatch could choose between several.
+    """
+    named = _chosen(components, script, env)
+    if "," in named or named == "all":
+        raise UsageError(
+            f"--clusters={named}: a plan is for the nodes of one cluster; name one, with "
+            "--clusters=NAME on the command line"
+        )
+    return named
+
+
+def _chosen(components: Sequence[Sequence[str]], script: str, env: Mapping[str, str]) -> str:
+    given = [
+        *_named(components),
+        env.get("SLURM_CLUSTERS"),
+        env.get("SBATCH_CLUSTERS"),
+        *_named(options.components(options.directives(script))),
+    ]
     return next(filter(None, given), "")
+
+
+def _named(components: Iterable[Sequence[str]]) -> list[str | None]:
+    return [options.values(words).get("clusters") for words in components]
 
 
 def _script(line: options.Split, script: str | None) -> str:
@@ -99,9 +129,3 @@ def _script(line: options.Split, script: str | None) -> str:
         return Path(line.script).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _first(words: Sequence[str]) -> list[str]:
-    """Return the words of a heterogeneous job's first component."""
-    separator = options.HET_SEPARATOR
-    return list(words[: words.index(separator)] if separator in words else words)

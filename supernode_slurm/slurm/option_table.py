@@ -119,9 +119,14 @@ TABLES: dict[str, dict[str, Spec]] = {
 ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 """Another spelling to the name under which values are returned."""
 
+PRINTING = frozenset({"autocomplete", "help", "usage", "version"})
+"""Options with which sbatch prints something and leaves; only on its command line."""
+
 # INPUT ENVIRONMENT VARIABLES of sbatch(1), where the name is not SBATCH_ and the long name.
 _ODD_VARIABLES = {
     "array": "SBATCH_ARRAY_INX",
+    "bb": "SBATCH_BURST_BUFFER",
+    "cpu-freq": "SBATCH_CPU_FREQ_REQ",
     "mem": "SBATCH_MEM_PER_NODE",
     "segment": "SBATCH_SEGMENT_SIZE",
     "switches": "SBATCH_REQ_SWITCH",
@@ -129,13 +134,13 @@ _ODD_VARIABLES = {
     "verbose": "SBATCH_DEBUG",
 }
 _VARIABLES = """
-    account acctg-freq array batch clusters constraint container container-id container-type
-    core-spec cpus-per-gpu delay-boot distribution error exclusive export get-user-env gpu-bind
-    gpu-freq gpus gpus-per-node gpus-per-task gres gres-flags hint ignore-pbs input job-name mem
-    mem-bind mem-per-cpu mem-per-gpu network no-kill no-requeue open-mode output overcommit
-    partition power profile qos requeue reservation segment signal spread-job switches
-    thread-spec threads-per-core time tres-bind tres-per-task use-min-nodes verbose wait
-    wait-all-nodes wckey
+    account acctg-freq array batch bb cluster-constraint clusters consolidate-segments constraint
+    container container-id container-type core-spec cpu-freq cpus-per-gpu delay-boot distribution
+    error exclusive export get-user-env gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket
+    gpus-per-task gres gres-flags hint ignore-pbs input job-name mem mem-bind mem-per-cpu
+    mem-per-gpu network no-kill no-requeue open-mode output overcommit partition power profile
+    qos requeue reservation segment signal spread-job spread-segments switches thread-spec
+    threads-per-core time tres-bind tres-per-task use-min-nodes verbose wait wait-all-nodes wckey
 """
 VARIABLES = {
     name: _ODD_VARIABLES.get(name, f"SBATCH_{name.upper().replace('-', '_')}")

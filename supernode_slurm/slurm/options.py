@@ -50,7 +50,7 @@ def split(argv: Sequence[str], release: str | None = None) -> Split:
         if word == HET_SEPARATOR:
             components.append(tuple(current))
             current = []
-        elif not _is_option(word):
+        elif not is_option(word):
             break
         elif takes_next(word, release):
             if position + 1 == len(words):
@@ -74,6 +74,11 @@ def takes_next(word: str, release: str | None = None) -> bool:
     return value is None and table(release)[name].arity is Arity.REQUIRED
 
 
+def long_names(word: str, release: str | None = None) -> list[str]:
+    """Return the full names of the options in a word, as ``takes_next`` knows them."""
+    return [name for name, _ in _options_of(word, release)]
+
+
 def values(words: Sequence[str], release: str | None = None) -> dict[str, str | None]:
     """Return what the options of one component set, by long name; the last one counts.
 
@@ -82,7 +87,7 @@ def values(words: Sequence[str], release: str | None = None) -> dict[str, str | 
     found: dict[str, str | None] = {}
     remaining = iter(words)
     for word in remaining:
-        if not _is_option(word) or word == "--":
+        if not is_option(word) or word == "--":
             raise UsageError(f"{word!r:.80} is not an option of sbatch")
         options = _options_of(word, release)
         if takes_next(word, release):
@@ -108,6 +113,17 @@ def directives(script: str) -> list[str]:
         if mark is not None:
             words += _words(line.removeprefix(mark), number)
     return words
+
+
+def components(words: Sequence[str]) -> list[list[str]]:
+    """Return the words of each component of a heterogeneous job, apart at the ``:``."""
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word == HET_SEPARATOR:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
 
 
 def first_command(lines: Sequence[str]) -> int:
@@ -150,7 +166,8 @@ def _union(*tables: Mapping[str, Spec]) -> dict[str, Spec]:
     return found
 
 
-def _is_option(word: str) -> bool:
+def is_option(word: str) -> bool:
+    """Whether getopt takes a word for options; ``--`` ends them."""
     return word.startswith("-") and word != "-"
 
 

@@ -101,10 +101,14 @@ def spawn(
     except (FileNotFoundError, PermissionError) as error:
         # A directory on PATH that is closed to us makes a missing program look forbidden.
         if shutil.which(argv[0], path=None if env is None else env.get("PATH")) is None:
-            raise SlurmNotFound(
-                f"{argv[0]}: not found on PATH; install Slurm's client programs"
-            ) from None
+            raise SlurmNotFound(f"{argv[0]}: {_missing(argv[0], env or os.environ)}") from None
         raise SlurmNotFound(f"{argv[0]}: cannot be run: {error.strerror}") from error
+
+
+def _missing(program: str, env: Mapping[str, str]) -> str:
+    found = "no such program" if "/" in program else "not found on PATH"
+    named = program == env.get("SN_SBATCH")
+    return f"{found}; " + ("SN_SBATCH names it" if named else "install Slurm's client programs")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> str:

@@ -67,7 +67,7 @@ class Sbatch:
             raise submitting.uncertain(error) from error
         except KeyboardInterrupt:
             for job in known:
-                self.notify(f"job {job} goes on: `scancel {job.local}` ends it")
+                self.remark(f"job {job} goes on: `scancel {job.local}` ends it")
             raise
         if not known:
             return submitting.read_answer(result), result
@@ -83,6 +83,10 @@ class Sbatch:
             raise submitting.judge(refused) from refused
         said = (result.stderr.strip() or result.stdout.strip()).splitlines()
         return "\n".join(line.removeprefix("sbatch: ") for line in said)
+
+    def remark(self, text: str) -> None:
+        """Say something of our own where sbatch's words are heard."""
+        self.notify(f"sn: note: {text}")
 
     def _argv(self, words: Sequence[str]) -> list[str]:
         return at(self.cluster, [self.program, *words])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from ..errors import ConfigError, UsageError, Where
+from ..slurm import options as sbatch
 
 _SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(?:ba|da|k|mk|z|a|)sh(?:\s|\Z)")
 _MISPLACED = re.compile(r"\s*#\s*SN\s+-", re.IGNORECASE)
+_OTHERS = re.compile("#(?:PBS|BSUB) +-")
 _DIRECTIVE = re.compile(r"#SN(?:\s+(.*))?\Z")
 MAX_BYTES = 4 * 2**20
 """Slurm's own default limit for a batch script (max_script_size)."""
@@ -46,15 +51,36 @@ def read_script(path: str | None, wrap: str | None = None) -> Script:
     if path is None:
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError("no batch script: name one, or send it on standard input")
-        name, raw = "stdin", sys.stdin.buffer.read(MAX_BYTES + 1)
-    else:
-        try:
-            with Path(path).open("rb") as stream:
-                name, raw = Path(path).name, stream.read(MAX_BYTES + 1)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise ConfigError.one(path, f"cannot read the batch script: {reason}") from error
-    return _checked(name, raw, path or "standard input")
+        # sbatch calls such a job so.
+        return _checked("sbatch", _read_once(sys.stdin.buffer), "standard input")
+    try:
+        with Path(path).open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError.one(path, f"cannot read the batch script: {reason}") from error
+    return _checked(Path(path).name, raw, path)
+
+
+@cache
+def _read_once(stream: BinaryIO) -> bytes:
+    """Return what a stream holds, however often it is asked."""
+    return stream.read(MAX_BYTES + 1)
+
+
+def find_script(name: str, folder: str, path: str) -> str:
+    """Return the file that sbatch takes for a script's name.
+
+    A bare name is sought in the folder where the job starts, on the PATH, and here at
+    last; one that begins with a dot or a slash is a path as it is.
+    """
+    if name.startswith((".", "/")):
+        return name
+    for place in (folder, *filter(None, path.split(os.pathsep))):
+        found = os.path.join(place, name)
+        if os.path.isfile(found) and os.access(found, os.R_OK):
+            return found
+    return name
 
 
 def _checked(name: str, raw: bytes, origin: str) -> Script:
@@ -66,6 +92,8 @@ def _checked(name: str, raw: bytes, origin: str) -> Script:
         )
     if b"\r\n" in raw:
         raise ConfigError.one(origin, "DOS line ends (\\r\\n)", "convert it with dos2unix")
+    if b"\0" in raw:
+        raise ConfigError.one(origin, "a NUL byte, which Slurm refuses", "save it as plain text")
     return Script(name, raw.decode("utf-8", "surrogateescape"), origin)
 
 
@@ -77,7 +105,7 @@ def sn_lines(script: Script) -> list[tuple[str, Where]]:
     """
     words: list[tuple[str, Where]] = []
     lines = script.text.split("\n")
-    for number, line in enumerate(lines[: _first_command(lines)], start=1):
+    for number, line in enumerate(lines[: sbatch.first_command(lines)], start=1):
         found = _DIRECTIVE.match(line)
         if found is None:
             continue
@@ -90,15 +118,21 @@ def sn_lines(script: Script) -> list[tuple[str, Where]]:
 
 
 def unread_lines(script: Script) -> list[str]:
-    """Return a note for each line that looks like ``#SN`` and is not read as one."""
+    """Return a note for each line that is meant to ask for something and is not read here."""
     lines = script.text.split("\n")
-    end = _first_command(lines)
-    return [
+    end = sbatch.first_command(lines)
+    places = list(enumerate(lines, start=1))
+    found = [
         f"{script.origin}:{number}: this line is not read: {why}"
-        for number, line in enumerate(lines, start=1)
+        for number, line in places
         if _MISPLACED.match(line)
         for why in [_why_unread(line, number > end)]
         if why
+    ]
+    return found + [
+        f"{script.origin}:{number}: sbatch heeds this line, the plan does not: write #SBATCH"
+        for number, line in places[:end]
+        if _OTHERS.match(line)
     ]
 
 
@@ -111,13 +145,5 @@ def _why_unread(line: str, late: bool) -> str:
 def with_lines(script: Script, added: Sequence[str]) -> Script:
     """Return a shell script with lines put before its first command."""
     lines = script.text.split("\n")
-    at = _first_command(lines)
+    at = sbatch.first_command(lines)
     return replace(script, text="\n".join([*lines[:at], *added, *lines[at:]]))
-
-
-def _first_command(lines: list[str]) -> int:
-    """Return the index of the first line that is neither a comment nor empty."""
-    for index, line in enumerate(lines):
-        if line.strip() and not line.lstrip().startswith("#"):
-            return index
-    return len(lines)
