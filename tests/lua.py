@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,10 @@ INTERPRETERS = ("lua5.1", "lua5.4")
 NO_VAL, NO_VAL16 = 4294967294, 65534
 UNSET = {
     **dict.fromkeys(("min_nodes", "max_nodes", "num_tasks", "het_job_offset"), NO_VAL),
+    **dict.fromkeys(("time_limit", "time_min"), NO_VAL),
     **dict.fromkeys(("ntasks_per_node", "cpus_per_task", "sockets_per_node", "shared"), NO_VAL16),
+    **dict.fromkeys(("ntasks_per_core", "ntasks_per_socket", "ntasks_per_tres"), NO_VAL16),
+    "pn_min_memory": 2.0**64,
 }
 """What slurmctld shows of a job that asks for nothing; texts are nil."""
 
@@ -34,7 +38,8 @@ for _, name in ipairs({"io", "os", "require", "package", "debug", "loadstring"})
 end
 assert(dofile(arg[1]) == slurm.SUCCESS)
 assert(slurm_job_modify({}, {}, {}, 0) == slurm.SUCCESS)
-function try(values)
+function try(values, parts, reserved)
+    slurm.reservations = reserved
     while #said > 0 do table.remove(said) end
     while #failed > 0 do table.remove(failed) end
     local set = {}
@@ -54,7 +59,7 @@ function try(values)
             __newindex = function(_, key, value) set[#set + 1] = {key, value} end,
         })
     end
-    local code = slurm_job_submit(job, {}, 1000)
+    local code = slurm_job_submit(job, parts, 1000)
     print("code\\t" .. string.format("%d", code))
     for _, text in ipairs(said) do print("said\\t" .. text) end
     for _, text in ipairs(failed) do print("failed\\t" .. text) end
@@ -76,6 +81,18 @@ class Answer:
     said: tuple[str, ...]
     failed: tuple[str, ...]
     set: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What slurmctld shows a plugin beside the job."""
+
+    parts: Mapping[str, object] | None = None
+    """The partitions that the user may use; None for all of the plugin's, up and unlimited."""
+    reservations: Mapping[str, object] | None = None
+
+
+ROOM = Room()
 
 
 def find(name: str) -> str:
@@ -104,13 +121,22 @@ def literal(value: object) -> str:
     raise TypeError(f"no Lua for {value!r}")
 
 
-def run(interpreter: str, plugin: str, jobs: Sequence[object], folder: Path) -> list[Answer]:
+def run(
+    interpreter: str,
+    plugin: str,
+    jobs: Sequence[object],
+    folder: Path,
+    room: Room = ROOM,
+) -> list[Answer]:
     """Return what the plugin did with each job, in one run of an interpreter.
 
     A job is a mapping of fields, or a value that is none. Numbers are floats, as Slurm's are.
     """
+    names = re.findall(r'^    \["([^"]+)"\] = \{$', plugin, re.MULTILINE)
+    parts = {name: {"state_up": 3.0} for name in names} if room.parts is None else room.parts
+    known = f"{literal(parts)}, {literal(room.reservations)}"
     (folder / "job_submit.lua").write_text(plugin, encoding="utf-8")
-    calls = "".join(f"try({literal(_floats(job))})\n" for job in jobs)
+    calls = "".join(f"try({literal(_floats(job))}, {known})\n" for job in jobs)
     (folder / "harness.lua").write_text(_HARNESS + calls, encoding="utf-8")
     done = subprocess.run(
         [find(interpreter), str(folder / "harness.lua"), str(folder / "job_submit.lua")],

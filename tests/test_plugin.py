@@ -13,7 +13,7 @@ from supernode_slurm.errors import ConfigError
 from supernode_slurm.inventory import loads
 from supernode_slurm.slurmconf import RELEASES, Generated, find_release, generate, write
 from tests import lua
-from tests.lua import NO_VAL, UNSET, Answer
+from tests.lua import NO_VAL, UNSET, Answer, Room
 
 FOLDER = Path(str(data_dir("topology_conf")))
 NAMES = sorted(path.stem for path in (FOLDER / "inventories").glob("*.yaml"))
@@ -47,11 +47,11 @@ def interpreter(request: pytest.FixtureRequest) -> str:
 def tried(interpreter: str, tmp_path: Path) -> Try:
     """Return what becomes of a job; ``on`` is an inventory with its release."""
 
-    def ask(on: str, policy: str | None = None, **job: object) -> Answer:
+    def ask(on: str, policy: str | None = None, room: Room = lua.ROOM, **job: object) -> Answer:
         name, _, release = on.partition(" ")
         known = {"segment_size": 0} if release == "26.05" else {}
         text = plugin(name, release, policy)
-        (answer,) = lua.run(interpreter, text, [{**UNSET, **known, **job}], tmp_path)
+        (answer,) = lua.run(interpreter, text, [{**UNSET, **known, **job}], tmp_path, room)
         assert answer.failed == ()
         return answer
 
@@ -166,7 +166,11 @@ def test_features_of_the_user_are_joined_where_they_can_be(
 UNTOUCHED = {
     "no cards": {**TRAIN, **nodes(4)},
     "one node": {**TRAIN, **nodes(1), "tres_per_node": "gres/gpu:h100:8"},
-    "by sn-submit": {**nodes(4), "tres_per_node": "gres/gpu:h100:8", "comment": "sn-submit 1f3a"},
+    "by sn-submit": {
+        **nodes(4),
+        "tres_per_node": "gres/gpu:h100:8",
+        "comment": "mine sn-submit:1f3a0b5c",
+    },
     "by sn-submit, with a comment of the user's": {
         **nodes(4),
         "tres_per_node": "gres/gpu:h100:8",
@@ -198,9 +202,13 @@ def test_a_job_is_left_alone_in_silence(tried: Try, name: str) -> None:
 def test_excluded_nodes_may_leave_no_supernode(tried: Try) -> None:
     job = {**TRAIN, **nodes(6), "tres_per_node": "gres/gpu:h100:8"}
     assert tried("mixed 24.11", **job, exc_nodes="h1-0[1-2]").set == {"features": "[sn1|sn2]"}
-    none = tried("mixed 24.11", **job, exc_nodes="h[1-2]-0[1,3]")
+    one = tried("mixed 24.11", **job, exc_nodes="h1-0[1,3],h1-08,a01")
+    assert one.set == {"features": "sn2"}
+    none = tried("mixed 24.11", **job, exc_nodes="h[1-2]-0[1,3,5]")
     assert none.set == {}
     assert "--exclude leaves no supernode" in none.said[0]
+    unread = tried("mixed 24.11", **job, exc_nodes="h[1-99999999]")
+    assert (unread.code, unread.set) == (0, {})
 
 
 def test_more_than_a_supernode_holds_is_told_of_sn_submit(tried: Try) -> None:
@@ -265,7 +273,9 @@ def test_a_torus_says_which_sizes_it_has(tried: Try) -> None:
     job = {"tres_per_node": "gres/dcu:dcubw1000:8"}
     answer = tried("torus 26.05", **nodes(3), **job)
     assert answer.set == {}
-    assert answer.said == ("sn: 3 nodes are no shape of the torus: 1, 2, 4, 8, 16, 32, 64 are",)
+    assert answer.said == (
+        "sn: 3 nodes are no shape of the torus: --nodes takes 1, 2, 4, 8, 16, 32, 64",
+    )
     assert tried("torus 26.05", **nodes(4), **job) == Answer(0, (), ())
 
 
@@ -317,6 +327,13 @@ def test_a_large_job_leaves_a_default_partition_that_cannot_hold_it(tried: Try) 
          "partition train has 16 nodes with 8 h100, 17 are asked: --nodes=16"),
         ({"partition": "small", "tres_per_job": "gres/gpu:a100:64"},
          "partition small has 4 nodes with 8 a100, 8 are asked: --nodes=4"),
+        ({**nodes(17), "tres_per_node": "gres/gpu:h100:8"},
+         "partition small has no h100: --partition=train --nodes=16 --gres=gpu:h100:8"),
+        ({"tres_per_node": "gres/gpu:h100:9"},
+         "partition small has no h100: --partition=train --nodes=2 --gres=gpu:h100:8"),
+        ({**nodes(99), "tres_per_node": "gres/gpu:ascend910c:16"},
+         "partition small has no ascend910c: --partition=ascend --nodes=4 "
+         "--gres=gpu:ascend910c:16"),
     ],
 )  # fmt: skip
 def test_what_can_never_run_is_refused_with_what_would(
@@ -345,11 +362,11 @@ def test_a_script_with_sn_lines_gets_the_size_of_sn_submit(tried: Try) -> None:
     assert answer.set == {
         "partition": "train", "min_nodes": "4", "max_nodes": "4", "ntasks_per_node": "8",
         "num_tasks": "32", "cpus_per_task": "12", "tres_per_node": "gres/gpu:h100:8",
-        "features": "[sn1|sn2]",
+        "features": "[sn1|sn2]", "min_mem_per_node": "0",
     }  # fmt: skip
     assert answer.said[0] == (
         "sn: #SN --cards=h100:32: --partition=train --nodes=4 --gres=gpu:h100:8 "
-        "--ntasks-per-node=8 --cpus-per-task=12"
+        "--ntasks-per-node=8 --cpus-per-task=12 --mem=0"
     )
     old = tried("mixed 22.05", script=script("#SN --cards=h100:8"))
     assert old.set["tres_per_node"] == "gres:gpu:h100:8"
@@ -380,15 +397,236 @@ def test_lines_that_sn_submit_does_not_read_do_nothing(tried: Try, lines: list[s
     assert tried("mixed 24.11", script=script(*lines)) == Answer(0, (), ())
 
 
+CARDS = script("#SN --cards h100:16")
+WHOLE = {"min_nodes": "2", "max_nodes": "2", "tres_per_node": "gres/gpu:h100:8"}
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        (nodes(2), {}),
+        (nodes(4), {"min_nodes": "4", "max_nodes": "4", "tres_per_node": "gres/gpu:h100:4"}),
+        (nodes(1, 3), {}),
+        ({"num_tasks": 16}, {}),
+        ({"ntasks_per_node": 1}, {"num_tasks": "2", "cpus_per_task": "96"}),
+        ({"ntasks_per_node": 1, "num_tasks": 1}, {"num_tasks": "2", "cpus_per_task": "96"}),
+        ({"comment": "after sn-submit broke"}, {}),
+        ({"comment": "sn-submit:123"}, {}),
+        ({"features": "sn1"}, {}),
+        ({"features": "h100"}, {"features": "[sn1|sn2]&h100"}),
+        ({"features": "nobody-knows"}, {"features": "[sn1|sn2]&nobody-knows"}),
+        ({"req_nodes": "h1-08", "min_nodes": 1}, {"features": "sn1"}),
+        ({"exc_nodes": "h1-[01-07]"}, {"features": "sn2"}),
+        ({"tres_per_node": "gres/gpu:h100:4"},
+         {"min_nodes": "4", "max_nodes": "4", "tres_per_node": "gres/gpu:h100:4"}),
+        ({"tres_per_node": "gres/gpu:8"}, {}),
+        ({"tres_per_node": "gres/tmp:1"}, {"tres_per_node": "gres/tmp:1,gres/gpu:h100:8"}),
+        ({"tres_per_job": "gres/gpu:16"}, {"tres_per_job": "gres/gpu:h100:16"}),
+        ({"pn_min_memory": 10240}, {}),
+        ({"mem_per_tres": "gres/gpu:1024"}, {}),
+        ({"time_limit": 2880}, {}),
+        ({"time_limit": 99999, "time_min": 60}, {}),
+        ({"reservation": "r"}, {}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_the_user_left_open_is_filled_within_what_he_said(
+    tried: Try, given: Mapping[str, object], more: Mapping[str, str]
+) -> None:
+    answer = tried("mixed 24.11", **given, script=CARDS)
+    assert answer.code == 0
+    assert answer.set["partition"] == "train"
+    assert {name: answer.set[name] for name in WHOLE} == {
+        name: more.get(name, text) for name, text in WHOLE.items()
+    }
+    assert {name: answer.set.get(name) for name in more} == more
+    assert ("features" in answer.set) == (given.get("features") != "sn1")
+    assert ("min_mem_per_node" in answer.set) == (
+        not {"pn_min_memory", "mem_per_tres"} & given.keys()
+    )
+    assert answer.said[0].startswith("sn: #SN --cards=h100:16: --partition=train --nodes=")
+
+
+def test_cards_for_each_task_keep_their_field(tried: Try) -> None:
+    job = {"num_tasks": 16, "tres_per_task": "cpu=3,gres/gpu=1"}
+    answer = tried("mixed 24.11", **job, script=CARDS)
+    assert (answer.set["min_nodes"], answer.set["tres_per_task"]) == ("2", "cpu=3,gres/gpu:h100=1")
+    assert "tres_per_node" not in answer.set
+    old = tried("mixed 22.05", num_tasks=16, tres_per_task="gres:gpu:1", script=CARDS)
+    assert old.set["tres_per_task"] == "gres:gpu:h100:1"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (nodes(3), "your --nodes; without it: --partition=train --nodes=2 --gres=gpu:h100:8"),
+        (nodes(1), "your --nodes; without it: --partition=train --nodes=2 --gres=gpu:h100:8"),
+        ({"num_tasks": 4}, "leave --ntasks and --gpus-per-task out, with --ntasks-per-node=8 or 1"),
+        ({"ntasks_per_node": 4}, "with --ntasks-per-node=8 or 1"),
+        ({"ntasks_per_socket": 4}, "leave --ntasks-per-socket out: --partition=train --nodes=2"),
+        ({"tres_per_socket": "gres/gpu:2"}, "leave --gpus-per-socket out"),
+        ({"tres_per_node": "gres/gpu:3"}, "your --gres; without it: --partition=train"),
+        ({"tres_per_node": "gres/gpu:a100:8"}, "--gres asks for others: leave it out"),
+        ({"tres_per_node": "gres/shard:1"}, "--gres asks for parts of one: leave it out"),
+        ({"tres_per_job": "gres/gpu:h100:1"}, "--gpus asks for others: leave it out"),
+        ({"features": "a100"}, "your --constraint; without it: --partition=train"),
+        ({"req_nodes": "a01"}, "your --nodelist; without it: --partition=train"),
+        ({"req_nodes": "h1-0[1-3]", **nodes(2)}, "your --nodelist; without it"),
+        ({"exc_nodes": "h[1-2]-[01-08]"}, "your --exclude; without it"),
+        ({"partition": "small"}, "your --partition; without it: --partition=train"),
+        ({"partition": "cpu"}, "no partition cpu: --partition=train, or say --nodes and --gres"),
+        ({"time_limit": 11520}, "train gives 7-00:00:00 at most: --time=7-00:00:00"),
+        ({"time_limit": 4294967295}, "train gives 7-00:00:00 at most: --time=7-00:00:00"),
+        ({"het_job_offset": 0}, "need their own --gres; sn-submit SCRIPT writes them"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_filled_is_refused_with_what_would_do(
+    tried: Try, given: Mapping[str, object], words: str
+) -> None:
+    answer = tried("mixed 24.11", **given, script=CARDS)
+    assert (answer.code, answer.set) == (-1, {})
+    assert words in answer.said[0]
+
+
 @pytest.mark.parametrize(
     "given",
-    [nodes(2), {"num_tasks": 4}, {"ntasks_per_node": 4}, {"req_nodes": "h1-01"},
-     {"tres_per_node": "gres/shard:1"}, {"tres_per_job": "gres/gpu:h100:1"},
-     {"partition": "cpu"}, {"het_job_offset": 1}],
+    [
+        {"partition": "cpu", **nodes(2), "tres_per_node": "gres/gpu:h100:8"},
+        {"het_job_offset": 0, **nodes(2), "tres_per_node": "gres/gpu:h100:8", "partition": "cpu"},
+        {**nodes(2), "comment": "x sn-submit:0123abcd"},
+        {"comment": "sn-submit"},
+    ],
+    ids=str,
+)
+def test_a_job_that_says_its_whole_size_elsewhere_stays(
+    tried: Try, given: Mapping[str, object]
+) -> None:
+    assert tried("mixed 24.11", **given, script=CARDS) == Answer(0, (), ())
+
+
+def test_a_reservation_bounds_the_nodes(tried: Try) -> None:
+    room = Room(reservations={"r": {"node_list": "h2-[01-04]"}})
+    inside = tried("mixed 24.11", room=room, reservation="r", script=CARDS)
+    assert (inside.set["min_nodes"], "features" in inside.set) == ("2", False)
+    outside = tried("mixed 24.11", room=room, reservation="r", script=script("#SN --cards a100:8"))
+    assert outside.code == -1
+    assert "not with your --reservation; without it: --partition=train" in outside.said[0]
+
+
+def test_memory_and_cpus_that_a_partition_sets_are_left_to_it(
+    interpreter: str, tmp_path: Path
+) -> None:
+    text = (FOLDER / "inventories" / "mixed.yaml").read_text(encoding="utf-8")
+    for options, names in (
+        ("DefMemPerGPU: 100", {"min_mem_per_node"}),
+        ("DefMemPerCPU: 100", {"min_mem_per_node"}),
+        ("DefMemPerNode: UNLIMITED", set()),
+        ('JobDefaults: "DefCpuPerGPU=4,DefMemPerGPU=9"', {"min_mem_per_node", "cpus_per_task"}),
+    ):
+        here = text.replace(
+            "pools: [pool-a100], max_time: 7-00:00:00}",
+            f"pools: [pool-a100], max_time: 7-00:00:00, options: {{{options}}}}}",
+        ).replace("slurm: {", "slurm: {job_submit: true, ")
+        assert here != text
+        code = generate(loads(here), find_release("24.11")).files["job_submit.lua"]
+        (answer,) = lua.run(interpreter, code, [{**UNSET, "script": CARDS}], tmp_path)
+        assert {"min_mem_per_node", "cpus_per_task"} - answer.set.keys() == names
+    part = {"state_up": 3.0, "def_mem_per_node": 512.0}
+    code = plugin("mixed", "24.11")
+    jobs = [{**UNSET, "script": CARDS}]
+    (answer,) = lua.run(interpreter, code, jobs, tmp_path, Room(parts={"train": part}))
+    assert "min_mem_per_node" not in answer.set
+
+
+def test_a_part_of_a_node_gets_its_share_of_the_memory(tried: Try) -> None:
+    answer = tried("mixed 24.11", script=script("#SN --cards h100:2"))
+    assert answer.set["min_mem_per_node"] == str(1900 * 1024 // 4)
+
+
+# Time and doors of partitions.
+
+
+@pytest.mark.parametrize(
+    ("job", "found"),
+    [
+        ({"time_limit": 1440, "script": script("#SN --cards 8")}, "small"),
+        ({"time_limit": 2880, "script": script("#SN --cards 8")}, "train"),
+        ({"time_limit": 2880, "tres_per_node": "gres/gpu:8"}, "train"),
+        ({"time_limit": 1441, "tres_per_node": "gres/gpu:a100:8"}, "train"),
+        ({"time_limit": 2880, "time_min": 60, "tres_per_node": "gres/gpu:a100:8"}, None),
+        ({"time_limit": 1440, "tres_per_node": "gres/gpu:a100:8"}, None),
+        ({"tres_per_node": "gres/gpu:h100:8", "features": "sn1", **nodes(2)}, "train"),
+        ({"tres_per_node": "gres/gpu:8", "req_nodes": "h1-08"}, "train"),
+    ],
+    ids=str,
+)
+def test_a_job_goes_where_it_gets_its_time_and_nodes(
+    tried: Try, job: Mapping[str, object], found: str | None
+) -> None:
+    answer = tried("mixed 24.11", **job)
+    assert answer.code == 0
+    assert answer.set.get("partition") == found
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ({**nodes(2), "time_limit": 11520, "tres_per_node": "gres/gpu:h100:8"},
+         "would wait for ever: --partition=train --time=7-00:00:00"),
+        ({"partition": "small", "time_limit": 2880, "tres_per_node": "gres/gpu:8"},
+         "partition small gives 1-00:00:00 at most, the job would wait for ever: "
+         "--time=1-00:00:00 or --partition=train"),
+        ({"partition": "small,train", "time_limit": 11520, "tres_per_node": "gres/gpu:8"},
+         "gives 7-00:00:00 at most, the job would wait for ever: --time=7-00:00:00"),
+    ],
 )  # fmt: skip
-def test_a_size_of_the_users_own_stays(tried: Try, given: Mapping[str, object]) -> None:
-    answer = tried("mixed 24.11", **given, script=script("#SN --cards h100:16"))
-    assert not answer.set.keys() & {"min_nodes", "tres_per_node", "num_tasks"}
+def test_time_that_no_partition_gives_is_refused(
+    tried: Try, job: Mapping[str, object], words: str
+) -> None:
+    answer = tried("mixed 24.11", **job)
+    assert (answer.code, answer.set) == (-1, {})
+    assert words in answer.said[0]
+
+
+def test_a_qos_may_lift_the_time_of_a_partition(tried: Try) -> None:
+    job = {"partition": "small", "time_limit": 2880, "tres_per_node": "gres/gpu:8", "qos": "long"}
+    answer = tried("mixed 24.11", **job)
+    assert answer.code == 0
+    assert "unless --qos=long gives more" in answer.said[0]
+
+
+UP = {"state_up": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "account", "found"),
+    [
+        ({"train": UP, "small": UP}, None, "train"),
+        ({"small": UP}, None, None),
+        ({"train": {"state_up": 1.0}, "small": UP}, None, None),
+        ({"train": {**UP, "allow_accounts": "hep,bio"}, "small": UP}, "ml", None),
+        ({"train": {**UP, "allow_accounts": "hep,ml"}, "small": UP}, "ml", "train"),
+        ({"train": {**UP, "deny_accounts": "ml"}, "small": UP}, "ml", None),
+        ({"train": {**UP, "max_time": 60.0}, "small": UP}, None, None),
+    ],
+    ids=str,
+)
+def test_no_job_is_sent_where_its_user_may_not_go(
+    tried: Try, parts: Mapping[str, object], account: str | None, found: str | None
+) -> None:
+    job = {**nodes(2), "account": account, "time_limit": 120.0}
+    plain = tried("mixed 24.11", room=Room(parts), **job, tres_per_node="gres/gpu:h100:8")
+    assert plain.set.get("partition") == found
+    assert plain.code == (0 if found else -1)
+    lines = tried("mixed 24.11", room=Room(parts), **job, script=CARDS)
+    assert (lines.set.get("partition"), lines.code) == (found, 0 if found else -1)
+
+
+def test_who_may_not_use_the_default_partition_is_sent_to_another(tried: Try) -> None:
+    answer = tried("mixed 24.11", room=Room({"train": UP}), tres_per_node="gres/gpu:a100:8")
+    assert answer.set == {"partition": "train"}
+    assert "the default one, small, is not open to you" in answer.said[0]
 
 
 def test_variables_win_over_lines_and_cpus_of_the_user_stay(tried: Try) -> None:
@@ -413,10 +651,10 @@ def test_a_part_of_a_node_without_gpu_takes_it_alone(tried: Try) -> None:
 @pytest.mark.parametrize(
     ("cards", "words"),
     [
-        ("h100:8,a100:8", "several kinds need a heterogeneous job, which only sn-submit makes"),
+        ("h100:8,a100:8", "several kinds: sn-submit makes a job of them: sn-submit SCRIPT"),
         ("h1oo:8", "no h1oo here; there is h100, ascend910c, a100"),
-        ("h100:0", "expected a number like 64 or h100:64"),
-        ("lots", "expected a number like 64 or h100:64"),
+        ("h100:0", "expected a number like --cards=64 or --cards=h100:64"),
+        ("lots", "expected a number like --cards=64 or --cards=h100:64"),
         ("h100:12", "not to be had; ask for a multiple of the 8 of a node"),
         ("h100:1024", "not to be had"),
         ("99999999999999999999", "expected a number"),
@@ -441,7 +679,9 @@ FIELDS = (
     "partition", "features", "comment", "req_nodes", "exc_nodes", "script", "environment",
     "min_nodes", "max_nodes", "num_tasks", "ntasks_per_node", "cpus_per_task", "sockets_per_node",
     "segment_size", "het_job_offset", "tres_per_node", "tres_per_job", "tres_per_task",
-    "tres_per_socket", "reservation",
+    "tres_per_socket", "reservation", "qos", "account", "cpus_per_tres", "mem_per_tres",
+    "ntasks_per_core", "ntasks_per_socket", "ntasks_per_tres", "time_limit", "time_min",
+    "pn_min_memory", "default_account",
 )  # fmt: skip
 LIKELY: dict[str, object] = {
     **UNSET, **nodes(20), "partition": "train", "tres_per_node": "gres/gpu:gb200:4",

@@ -1,16 +1,16 @@
 """job_submit.lua: the third door, for plain sbatch, salloc and srun.
 
-slurmctld runs it for each new job. It never touches a job of ``sn-submit`` (known by its
-comment, or by the plan in its script), one whose constraint names a supernode or pool, nor one
-without cards of the inventory, and it changes nothing of a running job. What it does, and tells
-the user with ``sn: ...``:
+slurmctld runs it for each new job. It never touches a job of ``sn-submit`` (known by the mark in
+its comment, or by the plan in its script), nor one without cards of the inventory, and it
+changes nothing of a running job. What it does, and tells the user with ``sn: ...``:
 
-- **#SN lines.** A batch script with ``#SN --cards KIND:N`` and no nodes, tasks or GRES of its
-  own gets the size that ``sn-submit`` would ask for. Several kinds are refused: only
-  ``sn-submit`` makes heterogeneous jobs.
+- **#SN lines.** A batch script with ``#SN --cards KIND:N`` gets the size that ``sn-submit`` would
+  ask for, memory included, within what its user says of nodes, tasks, GRES, constraint, nodes
+  by name, reservation and time. Where both cannot be had, and for several kinds, the job is
+  refused with the options that would do: never is a line dropped without a word.
 - **Partition.** A job that names none goes to ``small_jobs_to`` where it is smaller than
   ``whole_supernode_from`` and fits; elsewhere to a partition that can hold it, if the default
-  one cannot.
+  one cannot. Only to one that Slurm shows this user as his, up, and with the time asked for.
 - **One supernode.** A job of two nodes and more that fits into one supernode gets all of its
   nodes there, whatever its size: whoever asks for several nodes does not expect them on two
   fabrics. Blocks, rings and toruses do so by themselves; under a tree or ``flat`` the job gets
@@ -20,13 +20,16 @@ the user with ``sn: ...``:
 - **Planning block.** A larger job is cut into equal segments where Lua can set them (Slurm
   25.11.2 and newer); elsewhere it is told the option. One that needs the spares is told that
   it waits for them.
-- **Refused** is only what can never run in the partition, with the words that would.
+- **Refused** is only what can never run in the partition, its time included, with the words
+  that would. A QOS may lift the time of a partition: a job that names one is only told.
 
-``-w`` and ``--reservation`` leave the place to the user. Components of a heterogeneous job are
+``-w``, ``--reservation`` and a constraint that names a supernode or pool leave the place to the
+user. Components of a heterogeneous job are
 kept together one by one; Slurm shows none of them the others, so they are not routed. The
 matching OR costs the scheduler some milliseconds per pending job and thirty names.
 
-It holds no state, opens no file and calls nothing but ``slurm.log_user`` and ``log_error``. An
+It holds no state, opens no file, reads nothing of Slurm but the job, its partitions and its
+reservation, and calls nothing but ``slurm.log_user`` and ``log_error``. An
 error in it leaves the job as it was, and is logged; so it is on all releases.
 
 A site that has a job_submit.lua of its own keeps it, saves this one under another name and
@@ -43,10 +46,12 @@ calls it (Lua reads it anew when the site's own file is touched)::
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from .. import hostlist, units
 from ..catalogue import accelerators, find_accelerator
 from ..catalogue.names import fold
 from ..inventory import (
@@ -59,6 +64,8 @@ from ..inventory import (
     gres_devices,
 )
 from .blocks import base_size
+from .plugin_fill import FILL
+from .plugin_room import ROOM
 from .plugin_rules import RULES
 from .plugin_view import VIEW
 from .release import Release
@@ -95,7 +102,7 @@ def job_submit(inventory: Inventory, release: Release, placed_by: Mapping[str, s
         lines += [f"        {item}," for item in _fields(inventory, partition, kind)]
         lines += [f"        {_lua(row)}," for row in _rows(inventory, release, partition, kind)]
         lines.append("    },")
-    return "\n".join([*lines, "}", ""]) + VIEW + RULES
+    return "\n".join([*lines, "}", ""]) + VIEW + ROOM + FILL + RULES
 
 
 def _site(
@@ -115,6 +122,7 @@ def _site(
         "domains": {item.name: True for item in inventory.domains},
         "gres": {key: True for key in every if ":" not in key},
         "known": {key: True for key in every},
+        "features": dict.fromkeys(sorted(_features(inventory)), True),
         "kinds": list(kinds.values()),
         "kind_names": ", ".join(kinds),
         "called": {name: list(kinds).index(kind) + 1 for name, kind in _names(whole).items()},
@@ -124,18 +132,10 @@ def _site(
 def _kinds(whole: Sequence[tuple[NodeClass, Devices]]) -> dict[str, dict[str, _Lua]]:
     """Return what a job of each GRES type asks for, in the order written."""
     found: dict[str, dict[str, _Lua]] = {}
-    for nodes, item in whole:
-        cpus = max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1)
-        known = found.setdefault(
-            item.type,
-            {
-                "type": item.type,
-                "gres": item.gres,
-                "devices_per_card": find_accelerator(item.accelerator).devices_per_card,
-                "cpus_per_device": cpus,
-            },
-        )
-        known["cpus_per_device"] = min(cpus, int(str(known["cpus_per_device"])))
+    for _, item in whole:
+        per_card = find_accelerator(item.accelerator).devices_per_card
+        kind: dict[str, _Lua] = {"type": item.type, "gres": item.gres, "devices_per_card": per_card}
+        found.setdefault(item.type, kind)
     return found
 
 
@@ -157,12 +157,34 @@ def _fields(inventory: Inventory, partition: Partition, kind: str) -> Iterator[s
     ours = {host for nodes in inventory.node_classes for host in nodes.hosts}
     if not ours.issuperset(partition.hosts):
         yield "foreign = true"
+    if partition.max_time is not None and (most := units.minutes(partition.max_time)) < math.inf:
+        yield f"max_minutes = {math.ceil(most)}"
+    decided = _decided(partition)
+    if any(name.startswith("DefMem") for name in decided):
+        yield "says_memory = true"
+    if "DefCpuPerGPU" in decided:
+        yield "says_cpus = true"
     if kind == "torus3d":
         members = (inventory.domain(name) for name in partition.members)
         torus = [item for item in members if isinstance(item, Supernode)]
         sizes = sorted({size for item in torus for size in job_sizes(item)})
         shapes = ", ".join(f"[{size}] = true" for size in sizes)
         yield f"shapes = {{said = {_lua(', '.join(map(str, sizes)))}, {shapes}}}"
+
+
+def _decided(partition: Partition) -> set[str]:
+    """Return the defaults of Slurm that a partition sets by itself."""
+    options = dict(partition.options)
+    jobs = options.pop("JobDefaults", "").replace("=", ",").split(",")
+    return {*(name for name, value in options.items() if value != "UNLIMITED"), *jobs}
+
+
+def _features(inventory: Inventory) -> set[str]:
+    """Return the words that nodes of the inventory have for a constraint."""
+    classes = inventory.node_classes
+    types = (item.type for nodes in classes for item in nodes.devices)
+    own = (name for nodes in classes for name in nodes.features)
+    return {*(item.name for item in inventory.domains), *types, *own}
 
 
 def _rows(
@@ -172,15 +194,22 @@ def _rows(
     held = set(partition.hosts)
     for domain in map(inventory.domain, partition.members):
         for nodes in domain.nodes:
-            count = len(held.intersection(nodes.hosts))
+            hosts = [host for host in nodes.hosts if host in held]
             cards = _cards(nodes)
-            if count and cards:
+            if hosts and cards:
+                names = (domain.name, *(item.type for item in nodes.devices), *nodes.features)
+                cpus = nodes.sockets * nodes.cores * nodes.threads
                 yield {
                     "domain": domain.name,
                     "supernode": isinstance(domain, Supernode),
-                    "nodes": count,
+                    "nodes": len(hosts),
                     "planning": _planning(domain, release, kind),
                     "cards": cards,
+                    "devices": nodes.device_count,
+                    "cpus": max(cpus // nodes.device_count, 1),
+                    "memory": nodes.memory_mib,
+                    "hosts": hostlist.fold(hosts),
+                    "has": dict.fromkeys(names, True),
                 }
 
 

@@ -10,166 +10,67 @@ from __future__ import annotations
 RULES = r"""
 -- The rules: each reads the view and says what it wants ---------------------------------------
 
-local function want(job, name, value)
-    job[name] = value
-    job.wanted[#job.wanted + 1] = {name, value}
-end
-
--- sbatch sets these for the script by the options that the user gave it.
-local function want_variable(job, name, value)
-    if job.has_environment then
-        job.wanted[#job.wanted + 1] = {name, ("%d"):format(value), "environment"}
+-- Whether a user's constraint names a supernode or pool: then he has chosen the place.
+local function names_domain(job)
+    for word in (job.features or ""):gmatch("[%w_.%-]+") do
+        if site.domains[word] then return true end
     end
-end
-
-local function say(job, format, ...)
-    job.said[#job.said + 1] = format:format(...)
-end
-
--- Of values that a user wrote: short, and on one line.
-local function shown(value)
-    return (value:sub(1, 60):gsub("%c", "?"))
-end
-
-local function refuse(job, format, ...)
-    say(job, format, ...)
-    job.refused = true
-end
-
--- The last --cards of the script's #SN lines, which count up to the first command.
-local function sn_cards(script)
-    local cards, has_lines
-    for line in (script:sub(1, 65536) .. "\n"):gmatch("(.-)\n") do
-        if line:match("%S") and not line:match("^%s*#") then break end
-        local words = line:match("^#SN%s(.*)$")
-        has_lines = has_lines or words ~= nil
-        local waits = false
-        for word in (words or ""):gmatch("%S+") do
-            if word:sub(1, 1) == "#" then break end
-            local value = word:match("^%-%-cards=(.*)$") or (waits and word)
-            if value then cards = value:gsub("[\"']", "") end
-            waits = word == "--cards"
-        end
-    end
-    return cards, has_lines
-end
-
--- The shape of so many cards of a kind in a partition: whole nodes, or a part of one.
-local function whole_nodes(kind, devices, partition)
-    local key = kind.gres .. ":" .. kind.type
-    local per_node = math.min(devices, most_cards({partition}, key))
-    if per_node == 0 or devices % per_node ~= 0 then return nil, per_node end
-    local shape = shape_in({partition}, {key = key, per_node = per_node, total = devices})
-    if shape.there < shape.nodes then return nil, per_node end
-    shape.kind, shape.partition = kind, partition
-    return shape
-end
-
-local function best_shape(kind, count, partitions)
-    local best, least
-    for _, partition in ipairs(partitions) do
-        local shape, per_node = whole_nodes(kind, count * kind.devices_per_card, partition)
-        if shape and (not best or shape.there > best.there) then best = shape end
-        least = math.max(least or 0, per_node or 0)
-    end
-    return best, least
-end
-
--- #SN --cards of a plain sbatch: the size that sn-submit would ask for.
-local function fill(job)
-    if not job.script or job.in_het_job then return end
-    local asked, has_lines = sn_cards(job.script)
-    asked = has_lines and job.sn_cards or asked
-    if not asked then return end
-    local tres = (job.tres_per_node or "") .. (job.tres_per_job or "") .. (job.tres_per_task or "")
-    if job.min_nodes or job.num_tasks or job.ntasks_per_node or job.req_nodes or job.reservation
-        or (tres .. (job.tres_per_socket or "")):find("gres", 1, true) then return end
-    if asked:find(",", 1, true) then
-        return refuse(job, "#SN --cards=%s: several kinds need a heterogeneous job, which only "
-            .. "sn-submit makes: sn-submit SCRIPT", shown(asked))
-    end
-    local name, digits = asked:match("^([%w_.%-]+):(%d+)$")
-    local count = first_number(digits or asked:match("^%d+$"))
-    if not count then
-        return refuse(job, "#SN --cards=%s: expected a number like 64 or %s:64", shown(asked),
-            site.kinds[1].type)
-    end
-    local kinds = site.kinds
-    if name then
-        local folded = name:lower():gsub("[%s_%-]", "")
-        kinds = {site.kinds[site.called[name] or site.called[folded]]}
-        if not kinds[1] then
-            return refuse(job, "#SN --cards=%s: no %s here; there is %s", shown(asked),
-                shown(name), site.kind_names)
-        end
-    end
-    local partitions = site.order
-    if job.partition then partitions = partitions_of(job) end
-    if not partitions then return end -- a partition of the site's own
-    local small = not name and site.small_jobs_to
-        and (not site.whole_supernode_from or count < site.whole_supernode_from)
-    local best, least
-    for _, choice in ipairs(small and not job.partition and {{site.small_jobs_to}, partitions}
-        or {partitions}) do
-        for _, kind in ipairs(kinds) do
-            local shape, per_node = best_shape(kind, count, choice)
-            best, least = best or shape, math.max(least or 0, per_node or 0)
-        end
-    end
-    if not best then
-        if least == 0 then
-            return refuse(job, "#SN --cards=%s: none in partition %s; name another with "
-                .. "--partition", shown(asked), shown(job.partition or ""))
-        end
-        return refuse(job, "#SN --cards=%s: not to be had; ask for a multiple of the %d of a "
-            .. "node, and for no more than the partition has: sn-submit --dry-run says why",
-            shown(asked), least)
-    end
-    if job.partition ~= best.partition and not (job.partition or ""):find(",", 1, true) then
-        want(job, "partition", best.partition)
-    end
-    want(job, "min_nodes", best.nodes)
-    want(job, "max_nodes", best.nodes)
-    want(job, "tres_per_node", ("%s%s:%s:%d"):format(site.prefix, best.kind.gres, best.kind.type,
-        best.per_node))
-    want(job, "ntasks_per_node", best.per_node)
-    want(job, "num_tasks", best.nodes * best.per_node)
-    want_variable(job, "SLURM_NTASKS_PER_NODE", best.per_node)
-    if not job.cpus_per_task then
-        want(job, "cpus_per_task", best.kind.cpus_per_device)
-        want_variable(job, "SLURM_CPUS_PER_TASK", best.kind.cpus_per_device)
-    end
-    -- Slurm tells a step which devices it has for gres/gpu only: no neighbours, then.
-    if best.kind.gres ~= "gpu" and best.per_node < best.most then want(job, "shared", 0) end
-    say(job, "#SN --cards=%s: --partition=%s --nodes=%d --gres=%s:%s:%d --ntasks-per-node=%d "
-        .. "--cpus-per-task=%d", shown(asked), best.partition, best.nodes, best.kind.gres,
-        best.kind.type, best.per_node, best.per_node, job.cpus_per_task)
+    return false
 end
 
 -- Small jobs to the partition that the policy gives them; others to one that can hold them.
 local function route(job, size)
-    if job.partition or job.reservation or job.req_nodes or job.in_het_job then return end
+    if job.partition or job.reservation or job.in_het_job then return end
     local small = site.small_jobs_to
-    if small and (not site.whole_supernode_from or size.total < site.whole_supernode_from) then
-        local shape = shape_in({small}, size)
-        if shape and shape.there >= shape.nodes then
-            if small ~= site.default then
-                want(job, "partition", small)
-                say(job, "partition %s, for jobs of few cards; another one with --partition", small)
-            end
-            return
+    if small and not job.req_nodes and not names_domain(job)
+        and (not site.whole_supernode_from or size.total < site.whole_supernode_from)
+        and choices(job, {small})[1] and holds(job, {small}, size) then
+        if small ~= site.default then
+            want(job, "partition", small)
+            say(job, "partition %s, for jobs of few cards; another one with --partition", small)
         end
+        return
     end
-    local partitions = partitions_of(job)
-    if not partitions or site.partitions[partitions[1]].foreign then return end
-    local shape = shape_in(partitions, size)
-    if shape and shape.there >= shape.nodes then return end
-    local other = roomiest(size)
+    local default = site.default
+    if not default or site.partitions[default].foreign then return end
+    local why = closed(job, default)
+    if not why and not gives_time(job, default) then
+        why = "gives " .. duration(most_minutes(job, default)) .. " at most"
+    elseif not why and not holds(job, {default}, size) then
+        why = ("has no room for %d %s"):format(size.total, called(size.key))
+    end
+    local other = why and roomiest(job, size)
     if other then
         want(job, "partition", other)
-        say(job, "partition %s: the default one, %s, has no room for %d %s", other,
-            partitions[1], size.total, called(size.key))
+        say(job, "partition %s: the default one, %s, %s", other, default, why)
     end
+end
+
+-- The partitions of a job that give the time it asks for; refused where none does.
+local function in_time(job, size, partitions)
+    local found, most = {}, 0
+    for _, partition in ipairs(partitions) do
+        if gives_time(job, partition) then found[#found + 1] = partition end
+        most = math.max(most, most_minutes(job, partition))
+    end
+    if found[1] then return found end
+    local ways = {}
+    if holds(job, partitions, size) then ways[1] = "--time=" .. duration(most) end
+    local other = roomiest(job, size)
+    local longest = other or roomiest(without(job, "minutes"), size)
+    if longest and (other or not ways[1] or most_minutes(job, longest) > most) then
+        ways[#ways + 1] = "--partition=" .. longest .. (other and "" or " --time="
+            .. duration(most_minutes(job, longest)))
+    end
+    ways = ways[1] and table.concat(ways, " or ") or "sn-submit --dry-run SCRIPT says what goes"
+    local names = table.concat(partitions, ",")
+    if job.qos then
+        say(job, "partition %s gives %s at most: unless --qos=%s gives more, the job waits for "
+            .. "ever; %s", names, duration(most), shown(job.qos), ways)
+        return partitions
+    end
+    refuse(job, "partition %s gives %s at most, the job would wait for ever: %s", names,
+        duration(most), ways)
 end
 
 -- What no node, or not so many nodes, of the partitions has: never.
@@ -177,12 +78,16 @@ local function impossible(job, size, partitions)
     for _, partition in ipairs(partitions) do
         if site.partitions[partition].foreign then return end
     end
-    local shape = shape_in(partitions, size)
+    partitions = in_time(job, size, partitions)
+    if not partitions then return end
+    local free = unbound(job)
+    local shape = shape_in(free, partitions, size)
     local names = table.concat(partitions, ",")
     if not shape then
-        local other = roomiest(size)
-        local hint = other and (": --partition=%s has them"):format(other) or ""
-        return refuse(job, "partition %s has no %s%s", names, called(size.key), hint)
+        local other = roomiest(free, size)
+        return refuse(job, "partition %s has no %s: %s", names, called(size.key),
+            other and ("--partition=%s has them"):format(other) or nearest(free, size)
+            or "and no other one that this job may use; sn-submit --dry-run SCRIPT says why")
     end
     if shape.per_node > shape.most then
         return refuse(job, "no node of partition %s has %d %s: --nodes=%d --gres=%s:%d", names,
@@ -193,14 +98,19 @@ local function impossible(job, size, partitions)
         return refuse(job, "partition %s has %d nodes with %d %s, %d are asked: --nodes=%d",
             names, shape.there, shape.per_node, called(size.key), shape.nodes, shape.there)
     end
+    if not holds(job, partitions, size) then
+        -- Slurm knows better than the inventory which of them there are.
+        say(job, "the inventory has no %d nodes with %d %s in partition %s by your --constraint, "
+            .. "--nodelist, --exclude or --reservation: leave one out", shape.nodes,
+            shape.per_node, called(size.key), names)
+    end
 end
 
 -- The domains that can hold a job whole, as the policy orders them.
 local function homes(job, size, shape)
-    local excluded = job.exc_nodes and count_hosts(job.exc_nodes) or 0
     local supernodes, pools = {}, {}
     for _, domain in ipairs(shape.domains) do
-        if domain.nodes - excluded >= shape.nodes then
+        if domain.nodes >= shape.nodes then
             local list = domain.supernode and supernodes or pools
             list[#list + 1] = domain
         end
@@ -259,8 +169,10 @@ end
 
 -- Jobs of several nodes: in one supernode where one can hold them, else in equal parts.
 local function place(job, size, partitions)
-    local shape = shape_in(partitions, size)
-    if shape.nodes < 2 or job.req_nodes or job.reservation then return end
+    local shape = shape_in(job, partitions, size)
+    if not shape or shape.nodes < 2 or shape.there < shape.nodes then return end
+    if (job.req_nodes or job.reservation) and not job.filled then return end
+    if job.req_nodes and (not job.named or #shape.domains > 1) then return end
     local by, planning, shapes = nil, 0, nil
     for _, partition in ipairs(partitions) do
         local here = site.partitions[partition]
@@ -270,7 +182,8 @@ local function place(job, size, partitions)
     if by == "ring" then return end
     if by == "torus3d" then
         if shapes and not shapes[shape.nodes] and not job.segment then
-            say(job, "%d nodes are no shape of the torus: %s are", shape.nodes, shapes.said)
+            say(job, "%d nodes are no shape of the torus: --nodes takes %s", shape.nodes,
+                shapes.said)
         end
         return
     end
@@ -286,32 +199,34 @@ local function place(job, size, partitions)
         if by == "block" and site.segment then
             split(job, size, shape, planning)
         elseif job.exc_nodes then
-            say(job, "--exclude leaves no supernode that is sure to hold %d nodes", shape.nodes)
+            say(job, "--exclude leaves no supernode that holds %d nodes: the job may lie on "
+                .. "several; leave it out, or ask for fewer --nodes", shape.nodes)
         elseif by ~= "block" then
             say(job, "%d nodes are more than one supernode has: sn-submit keeps equal parts in "
                 .. "each", shape.nodes)
         end
         return
     end
-    if #shape.domains > 1 then constrain(job, shape, found) end
+    if #shape.domains > 1 or job.req_nodes then constrain(job, shape, found) end
     if found[1].supernode and shape.nodes > planning then
         say(job, "%d nodes need the spares of a supernode: the job waits until that many are "
             .. "healthy; --nodes=%d does not", shape.nodes, planning)
     end
 end
 
--- Whether a job is placed already: by sn-submit, or by a user who named a supernode.
-local function is_placed(job)
-    if (job.comment or ""):find("sn-submit", 1, true)
-        or (job.script or ""):find("\nexport SN_PLAN=", 1, true) then return true end
-    for word in (job.features or ""):gmatch("[%w_.%-]+") do
-        if site.domains[word] then return true end
+-- Whether a job is of sn-submit: by the mark in its comment, or the plan in its script.
+local function is_planned(job)
+    if (job.script or ""):find("\nexport SN_PLAN=", 1, true) or job.comment == "sn-submit" then
+        return true
+    end
+    for word in (job.comment or ""):gmatch("%S+") do
+        if word:match("^sn%-submit:%x%x%x%x%x%x%x%x$") then return true end
     end
     return false
 end
 
 local function decide(job)
-    if is_placed(job) then return end
+    if is_planned(job) then return end
     fill(job)
     local size = not job.refused and size_of(job)
     if not size or not site.known[size.key] then return end
@@ -319,15 +234,16 @@ local function decide(job)
     local partitions = partitions_of(job)
     if not partitions then return end
     impossible(job, size, partitions)
-    if not job.refused then place(job, size, partitions) end
+    if not job.refused and not names_domain(job) then place(job, size, partitions) end
 end
 
 -- What slurmctld calls ------------------------------------------------------------------------
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
     local good, result = pcall(function()
-        local job = view_of(job_desc)
+        local job = view_of(job_desc, part_list)
         job.wanted, job.said = {}, {}
+        bound(job)
         decide(job)
         if not job.refused then
             for _, item in ipairs(job.wanted) do

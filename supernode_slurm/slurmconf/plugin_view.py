@@ -12,6 +12,8 @@ VIEW = r"""
 
 local MOST = 1000000 -- more than this of anything is no request, but a value for "unset"
 local UNSET = 65534 -- from here on in the fields of 16 bits
+local UNSET_32 = 4294967294 -- one more is UNLIMITED
+local UNSET_64 = 1.8e19 -- below its float; memory per CPU is half of it and more
 
 local function text(value)
     if type(value) == "string" and value ~= "" then return value end
@@ -23,28 +25,14 @@ local function number(value, limit)
     end
 end
 
-local function first_number(value)
-    return number(tonumber(value) or 0, MOST)
+local function minutes(value)
+    if type(value) == "number" and value >= 1 and value ~= UNSET_32 then
+        return value > UNSET_32 and math.huge or value
+    end
 end
 
--- The nodes that a list like a[1-4],b1 names, at most: a node may stand in it twice.
-local function count_hosts(list)
-    local hosts = 0
-    for name in list:gsub("%b[]", function(inner)
-        return "<" .. inner:sub(2, -2):gsub(",", ";") .. ">"
-    end):gmatch("[^,%s]+") do
-        local product = 1
-        for inner in name:gmatch("<([^>]*)>") do
-            local sum = 0
-            for part in inner:gmatch("[^;]+") do
-                local low, high = part:match("^(%d+)%-(%d+)$")
-                sum = sum + (low and math.max(tonumber(high) - tonumber(low) + 1, 1) or 1)
-            end
-            product = product * sum
-        end
-        hosts = hosts + product
-    end
-    return hosts
+local function first_number(value)
+    return number(tonumber(value) or 0, MOST)
 end
 
 -- The cards in one field: gres:gpu:h100:8, gres/gpu:h100=8, gpu:8 ...; a count by its key,
@@ -103,19 +91,24 @@ local function size_of(job)
 end
 
 -- A view of the job that rules may read; unset is nil.
-local function view_of(job_desc)
-    local job = {}
+local function view_of(job_desc, part_list)
+    local job = {open = type(part_list) == "table" and part_list or nil}
     for _, name in ipairs({"partition", "features", "comment", "req_nodes", "exc_nodes",
-        "reservation", "script", "tres_per_node", "tres_per_job", "tres_per_task",
-        "tres_per_socket"}) do
+        "reservation", "qos", "account", "script", "tres_per_node", "tres_per_job",
+        "tres_per_task", "tres_per_socket", "cpus_per_tres", "mem_per_tres"}) do
         job[name] = text(job_desc[name])
     end
     for _, name in ipairs({"min_nodes", "max_nodes", "num_tasks"}) do
         job[name] = number(job_desc[name], MOST)
     end
-    for _, name in ipairs({"ntasks_per_node", "cpus_per_task", "sockets_per_node"}) do
+    for _, name in ipairs({"ntasks_per_node", "cpus_per_task", "sockets_per_node",
+        "ntasks_per_core", "ntasks_per_socket", "ntasks_per_tres"}) do
         job[name] = number(job_desc[name], UNSET)
     end
+    -- Slurm runs a job for its least time where the partition gives no more.
+    job.minutes = minutes(job_desc.time_min) or minutes(job_desc.time_limit)
+    local memory = job_desc.pn_min_memory
+    job.says_memory = job.mem_per_tres ~= nil or (type(memory) == "number" and memory < UNSET_64)
     -- Releases whose Lua cannot set a segment have no such field.
     job.can_segment = type(job_desc.segment_size) == "number"
     job.segment = number(job_desc.segment_size, UNSET)
@@ -124,85 +117,40 @@ local function view_of(job_desc)
     local environment = job.script and job_desc.environment
     if type(environment) == "table" then
         job.has_environment, job.sn_cards = true, text(environment["SN_CARDS"])
+        job.counts_tasks = text(environment["SLURM_NTASKS"]) ~= nil
     end
+    if job.account == nil then job.account = text(job_desc.default_account) end
+    local known = job.reservation and type(slurm.reservations) == "table"
+        and slurm.reservations[job.reservation]
+    if known then job.reserved = text(known.node_list) end
     return job
 end
 
--- Where there is room ------------------------------------------------------------------------
+-- What rules say of a job ----------------------------------------------------------------------
 
--- The partitions that a job names, or the default one; nil where one of them is not ours.
-local function partitions_of(job)
-    local names, found = job.partition or site.default, {}
-    for name in (names or ""):gmatch("[^,]+") do
-        if not site.partitions[name] then return nil end
-        found[#found + 1] = name
+local function want(job, name, value)
+    job[name] = value
+    job.wanted[#job.wanted + 1] = {name, value}
+end
+
+-- sbatch sets these for the script by the options that the user gave it.
+local function want_variable(job, name, value)
+    if job.has_environment then
+        job.wanted[#job.wanted + 1] = {name, ("%d"):format(value), "environment"}
     end
-    if found[1] then return found end
 end
 
--- The supernodes and pools of partitions that have nodes with so many cards, in order.
-local function domains_of(partitions, key, per_node)
-    local found, by_name = {}, {}
-    for _, partition in ipairs(partitions) do
-        local here = {}
-        for _, row in ipairs(site.partitions[partition]) do
-            if (row.cards[key] or 0) >= per_node then
-                local domain = here[row.domain]
-                if not domain then
-                    domain = {name = row.domain, supernode = row.supernode, nodes = 0}
-                    here[row.domain] = domain
-                end
-                domain.nodes = domain.nodes + row.nodes
-                domain.planning = math.min(row.planning, domain.nodes)
-                local known = by_name[row.domain]
-                if not known then
-                    found[#found + 1] = domain
-                    by_name[row.domain] = domain
-                elseif known ~= domain and known.nodes < domain.nodes then
-                    known.nodes, known.planning = domain.nodes, domain.planning
-                end
-            end
-        end
-    end
-    return found
+local function say(job, format, ...)
+    job.said[#job.said + 1] = format:format(...)
 end
 
-local function most_cards(partitions, key)
-    local most = 0
-    for _, partition in ipairs(partitions) do
-        for _, row in ipairs(site.partitions[partition]) do
-            most = math.max(most, row.cards[key] or 0)
-        end
-    end
-    return most
+-- Of values that a user wrote: short, and on one line.
+local function shown(value)
+    return (value:sub(1, 60):gsub("%c", "?"))
 end
 
--- The nodes and the cards per node that a job takes in partitions; the nodes there; nil
--- where no node has the cards.
-local function shape_in(partitions, size)
-    local most = most_cards(partitions, size.key)
-    if most == 0 then return nil end
-    local per_node = size.per_node or math.min(size.total, most)
-    local nodes, there = size.nodes or math.ceil(size.total / per_node), 0
-    local domains = domains_of(partitions, size.key, per_node)
-    for _, domain in ipairs(domains) do there = there + domain.nodes end
-    return {nodes = nodes, per_node = per_node, there = there, domains = domains, most = most}
-end
-
--- The partition that has most of the nodes a job could take.
-local function roomiest(size)
-    local best, most = nil, 0
-    for _, partition in ipairs(site.order) do
-        local shape = shape_in({partition}, size)
-        if shape and shape.there >= shape.nodes and shape.there > most then
-            best, most = partition, shape.there
-        end
-    end
-    return best
-end
-
--- Of a key: h100 cards, or cards of the GRES gpu.
-local function called(key)
-    return key:match(":(.*)$") or key
+local function refuse(job, format, ...)
+    say(job, format, ...)
+    job.refused = true
 end
 """

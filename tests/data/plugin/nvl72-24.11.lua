@@ -9,16 +9,18 @@ local site = {
     domains = {nvl1 = true, nvl2 = true, nvl3 = true, nvl4 = true},
     gres = {gpu = true},
     known = {gpu = true, ["gpu:gb200"] = true},
-    kinds = {{type = "gb200", gres = "gpu", devices_per_card = 1, cpus_per_device = 36}},
+    features = {gb200 = true, nvl1 = true, nvl2 = true, nvl3 = true, nvl4 = true},
+    kinds = {{type = "gb200", gres = "gpu", devices_per_card = 1}},
     kind_names = "gb200",
     called = {gb200 = 1, nvidiagb200 = 1, gb200nvl72 = 1},
 }
 site.partitions = {
     ["train"] = {
         placed_by = "block",
-        {domain = "nvl1", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
-        {domain = "nvl2", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
-        {domain = "nvl3", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
-        {domain = "nvl4", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}},
+        max_minutes = 10080,
+        {domain = "nvl1", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}, devices = 4, cpus = 36, memory = 962560, hosts = "nvl1-[01-18]", has = {nvl1 = true, gb200 = true}},
+        {domain = "nvl2", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}, devices = 4, cpus = 36, memory = 962560, hosts = "nvl2-[01-18]", has = {nvl2 = true, gb200 = true}},
+        {domain = "nvl3", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}, devices = 4, cpus = 36, memory = 962560, hosts = "nvl3-[01-18]", has = {nvl3 = true, gb200 = true}},
+        {domain = "nvl4", supernode = true, nodes = 18, planning = 16, cards = {gpu = 4, ["gpu:gb200"] = 4}, devices = 4, cpus = 36, memory = 962560, hosts = "nvl4-[01-18]", has = {nvl4 = true, gb200 = true}},
     },
 }
