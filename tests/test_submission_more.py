@@ -714,3 +714,22 @@ def test_a_dry_run_says_whom_it_did_not_ask_and_is_what_is_submitted(
     place = sent.index(next(word for word in sent if word.endswith("/train.sh")))
     assert dry.argv == ["sbatch", "--parsable", *sent[:place], "train.sh", *sent[place + 1 :]]
     assert dry.script.text == slurm.scripts[0]
+
+
+def test_accounting_may_refuse_and_a_reservation_may_be_yet_to_come(
+    mixed: Inventory, script: str
+) -> None:
+    slurm = FakeSlurm(mixed)
+    slurm.accounting = Associations("chemistry", (Association("chemistry", "ascend", ()),))
+    with pytest.raises(PlanError, match="partition train"):
+        prepare(parse(["--cards", "h100:8", script]), {}, mixed, slurm)
+    slurm.accounting = None
+    hosts = ("h2-01", "h2-02")
+    later = Reservation(
+        name="week", is_active=False, hosts=hosts, users=(), accounts=(), groups=(),
+        partition="", flags=frozenset(), start=4_000_000_000, end=4_000_000_001,
+    )  # fmt: skip
+    slurm.kept = (later,)
+    job = prepare(parse(["--reservation=week", "--cards", "h100:16", script]), {}, mixed, slurm)
+    assert job.choice.slots[0].domains == ("sn2",)
+    assert any("reservation week begins at " in note for note in job.notes)

@@ -60,7 +60,7 @@ def submit_job(argv: list[str]) -> int:
         keep = list(os.environ) if "keep-slurm-env" in line.own else ()
         client = CliClient(os.environ, keep=keep, cluster=cluster)
     inventory = site_inventory(Path(given) if given else None, client)
-    prepared = prepare(line, os.environ, inventory, client, secrets.token_hex(4))
+    prepared = prepare(line, os.environ, inventory, client, secrets.token_hex(4), script)
     if client is not None and prepared.sets("verbose"):
         _tell_environment(client.scrubbed)
     for note in (*notes, *prepared.notes):

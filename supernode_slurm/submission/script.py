@@ -8,9 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import BinaryIO
 
 from ..errors import ConfigError, UsageError, Where
 from ..slurm import options as sbatch
@@ -52,7 +50,7 @@ def read_script(path: str | None, wrap: str | None = None) -> Script:
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError("no batch script: name one, or send it on standard input")
         # sbatch calls such a job so.
-        return _checked("sbatch", _read_once(sys.stdin.buffer), "standard input")
+        return _checked("sbatch", sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
     try:
         with Path(path).open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
@@ -60,12 +58,6 @@ def read_script(path: str | None, wrap: str | None = None) -> Script:
         reason = error.strerror or str(error)
         raise ConfigError.one(path, f"cannot read the batch script: {reason}") from error
     return _checked(Path(path).name, raw, path)
-
-
-@cache
-def _read_once(stream: BinaryIO) -> bytes:
-    """Return what a stream holds, however often it is asked."""
-    return stream.read(MAX_BYTES + 1)
 
 
 def find_script(name: str, folder: str, path: str) -> str:

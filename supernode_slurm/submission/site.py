@@ -9,11 +9,13 @@ from ..errors import UsageError, nearest
 from ..inventory import Inventory
 from ..placement import View, inventory_view, live_view
 from ..slurm import (
+    Associations,
     Charge,
     LiveNode,
     LivePartition,
     Reservation,
     SlurmClient,
+    association_objection,
     current_user,
     reservation_objection,
     size_objection,
@@ -42,8 +44,9 @@ class Site:
     """Of each host."""
     partitions: Mapping[str, LivePartition] = field(default_factory=dict)
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
-    account: str = ""
-    """The user's default, empty where it is not known."""
+    """All, where the job asks for any."""
+    associations: Associations | None = None
+    """What accounting knows of the user, None where nothing can be known."""
     config: Mapping[str, str] = field(default_factory=dict)
     """Slurm's parameters, where it was asked."""
 
@@ -62,13 +65,19 @@ class Site:
             return "Slurm does not know it"
         live = self.partitions[partition]
         values = given.values
-        charge = Charge(
-            account=values.get("account", self.account),
-            qos=values.get("qos", ""),
-            reservation=values.get("reservation", ""),
-        )
+        account, qos = self._account(given), values.get("qos", "")
+        charge = Charge(account=account, qos=qos, reservation=values.get("reservation", ""))
         closed = usable_partitions([live], current_user(), charge)[partition]
-        return closed or size_objection(live, nodes, minutes)
+        known = self.associations
+        return (
+            closed
+            or size_objection(live, nodes, minutes)
+            or (association_objection(known, account, partition, qos) if known else "")
+        )
+
+    def _account(self, given: Settings) -> str:
+        default = self.associations.default_account if self.associations else ""
+        return given.values.get("account", default)
 
     def reserved(self, given: Settings) -> frozenset[str] | None:
         """Return the hosts of the reservations that a job asks for, None if it asks for none.
@@ -79,7 +88,7 @@ class Site:
         if not names or self.release is None:
             return None
         hosts: set[str] = set()
-        account = given.values.get("account", self.account)
+        account = self._account(given)
         for name in names.split(","):
             if name not in self.reservations:
                 hint = nearest(name, self.reservations)
@@ -106,7 +115,6 @@ def look(inventory: Inventory, client: SlurmClient | None, parts: Sequence[Setti
     asks = [name for given in parts for name in _names(given.values.get("reservation"))]
     reservations = {item.name: item for item in client.reservations()} if asks else {}
     opened = {host for name in asks if name in reservations for host in reservations[name].hosts}
-    known = client.associations(current_user().name)
     return Site(
         inventory=inventory,
         release=release,
@@ -117,7 +125,7 @@ def look(inventory: Inventory, client: SlurmClient | None, parts: Sequence[Setti
         features={node.name: frozenset(node.features) for node in nodes},
         partitions={part.name: part for part in client.partitions()},
         reservations=reservations,
-        account=known.default_account if known else "",
+        associations=client.associations(current_user().name),
         config=client.config(),
     )
 

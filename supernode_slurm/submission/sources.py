@@ -125,7 +125,7 @@ def sbatch_settings(
     Command line, SBATCH_*, #SBATCH. Raises ``UsageError`` where the command line and the
     script make different numbers of components.
     """
-    lines = _directive_parts(script)
+    lines = sbatch.components(sbatch.directives(script.text))
     count = max(len(line.components), len(lines))
     if min(len(line.components), len(lines)) not in (1, count):
         raise UsageError(
@@ -154,13 +154,3 @@ def _component(
     for name, value in sbatch.values(directives).items():
         found.add(name, value or "", f"#SBATCH in {origin}")
     return found
-
-
-def _directive_parts(script: Script) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
-    for word in sbatch.directives(script.text):
-        if word == sbatch.HET_SEPARATOR:
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return parts

@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..inventory import Inventory
 from ..placement import Ask, Choice, View
 from ..plan import Plan, dumps
-from ..slurm import JobId, SlurmClient
+from ..slurm import JobId, SlurmClient, reservation_note
 from ..slurm import options as sbatch
 from .ask import ask_at
 from .bounds import host_list
@@ -42,13 +42,15 @@ def prepare(
     inventory: Inventory,
     client: SlurmClient | None,
     tag: str = "",
+    script: Script | None = None,
 ) -> Prepared:
     """Return the job for a command line; without a client nobody is asked.
 
+    The script is read where it is not given.
     Raises ``PlanError`` if nothing fits, ``UsageError`` if the user's own options
     contradict the plan.
     """
-    script = read_script(line.script, line.own.get("wrap"))
+    script = script or read_script(line.script, line.own.get("wrap"))
     parts = sbatch_settings(line, env, script)
     folder = Path(parts[0].values.get("chdir", ""))
     asked = planning_settings(line, env, script, inventory.policy.defaults, folder)
@@ -59,7 +61,7 @@ def prepare(
     _check_array(site, parts[0])
     ask = _asked(site, asked, parts, script)
     choice, notes = find_choice(site, ask, asked, parts)
-    notes = (*_notes(site, asked), *ask.notes, *unread_lines(script), *notes)
+    notes = (*_notes(site, asked, parts), *ask.notes, *unread_lines(script), *notes)
     choice, more = told(_in_users_order(choice, ask, len(parts)))
     mark = f"{MARK}:{tag}" if tag else MARK
     request = _request(site, choice, parts, mark)
@@ -101,8 +103,11 @@ def _check_array(site: Site, given: Settings) -> None:
         )
 
 
-def _notes(site: Site, asked: Settings) -> Iterator[str]:
+def _notes(site: Site, asked: Settings, parts: Sequence[Settings]) -> Iterator[str]:
     yield from site.view.notes
+    wanted = {name for given in parts for name in given.values.get("reservation", "").split(",")}
+    for name in sorted(wanted & site.reservations.keys()):
+        yield from filter(None, [reservation_note(site.reservations[name])])
     if site.release is None:
         yield "nobody was asked: all nodes count as free, and Slurm's own defaults as unset"
     if "lora-rank" in asked.values and asked.values.get("train") != "lora":
