@@ -19,10 +19,21 @@ from tests.lua import UNSET, Answer
 from tests.test_plugin import FOLDER, REVIEWED, plugin, script
 
 SIZES = {
-    "mixed": ["h100:8", "h100:16", "h100:64", "a100:32", "ascend910c:16", "910c:32", "h100:2"],
+    "mixed": [
+        "8",
+        "32",
+        "64",
+        "h100:8",
+        "h100:16",
+        "h100:64",
+        "a100:32",
+        "ascend910c:16",
+        "910c:32",
+        "h100:2",
+    ],
     "nvl72": ["4", "gb200:2", "gb200:64", "gb200:68", "gb200:72", "gb200:80", "gb200:128"],
-    "campus": ["gb200:64", "gb200:8", "h100:16", "910c:4", "910c:368", "910b3:16"],
-    "split-racks": ["8"],
+    "campus": ["8", "64", "gb200:64", "gb200:8", "h100:16", "910c:4", "910c:368", "910b3:16"],
+    "split-racks": ["8", "16"],
 }
 
 
@@ -101,6 +112,7 @@ OPTIONS: tuple[tuple[list[str], dict[str, object]], ...] = (
     (["-t", "8-0"], {"time_limit": 11520}),
     (["-p", "small"], {"partition": "small"}),
     (["-p", "train"], {"partition": "train"}),
+    (["-p", "ascend"], {"partition": "ascend"}),
     (["--comment", "after sn-submit broke"], {"comment": "after sn-submit broke"}),
     (["--mem=10G"], {"pn_min_memory": 10240}),
     (["--cpus-per-gpu=3"], {"cpus_per_tres": "gres/gpu:3"}),
@@ -110,7 +122,9 @@ OPTIONS: tuple[tuple[list[str], dict[str, object]], ...] = (
 )
 
 
-@pytest.mark.parametrize("cards", ["h100:16", "h100:8", "16", "a100:32", "a100:4"])
+@pytest.mark.parametrize(
+    "cards", ["h100:16", "h100:8", "h100:12", "16", "32", "a100:32", "a100:4", "910c:32"]
+)
 def test_an_option_beside_cards_means_the_same_at_both_doors(cards: str, tmp_path: Path) -> None:
     lua.find("lua5.1")
     room = load(FOLDER / "inventories" / "mixed.yaml")

@@ -85,16 +85,17 @@ local function allowed_kinds(kinds, said)
     return found
 end
 
--- The devices on each node: what the user says, else as few nodes as he allows.
+-- The devices on each node: what the user says, else as few nodes as he allows. Least nodes
+-- without a most are sbatch's own: it counts those of --nodelist, or of --ntasks.
 local function per_node_of(job, devices, most)
     local each = job.each_node
     if each then return each <= most and devices % each == 0 and each or nil end
-    if not job.min_nodes then
+    if not job.max_nodes then
         each = math.min(devices, most)
         return devices % each == 0 and each or nil
     end
-    local from = math.max(job.min_nodes, math.ceil(devices / most))
-    for nodes = from, math.min(job.max_nodes or devices, devices) do
+    local from = math.max(job.min_nodes or 1, math.ceil(devices / most))
+    for nodes = from, math.min(job.max_nodes, devices) do
         if devices % nodes == 0 then return devices / nodes end
     end
 end
@@ -106,8 +107,8 @@ local function whole_nodes(job, kind, devices, partition)
     local per_node = most > 0 and per_node_of(job, devices, most)
     if not per_node then return nil, math.min(most, devices) end
     local shape = shape_in(job, {partition}, {key = key, per_node = per_node, total = devices})
-    local nodes, high = shape.nodes, job.max_nodes or math.huge
-    if shape.there < nodes or nodes > high or nodes < (job.min_nodes or 1)
+    local nodes, high = shape.nodes, job.max_nodes
+    if shape.there < nodes or (high and (nodes > high or nodes < (job.min_nodes or 1)))
         or (job.named and #job.named > nodes) then return nil, per_node end
     shape.kind, shape.partition, shape.devices, shape.key = kind, partition, devices, key
     return shape
@@ -137,7 +138,7 @@ local function find_shape(job, kinds, count, is_open)
 end
 
 local BOUNDS = {
-    {"min_nodes", "--nodes"}, {"each_node", "--gres"}, {"features", "--constraint"},
+    {"max_nodes", "--nodes"}, {"each_node", "--gres"}, {"features", "--constraint"},
     {"req_nodes", "--nodelist"}, {"exc_nodes", "--exclude"}, {"minutes", "--time"},
     {"partition", "--partition"}, {"reservation", "--reservation"},
 }
@@ -151,7 +152,7 @@ end
 local function no_shape(job, kinds, count, is_open, least, refuse_cards)
     for _, item in ipairs(BOUNDS) do
         if job[item[1]] then
-            local less = without(job, item[1], item[1] == "min_nodes" and "max_nodes")
+            local less = without(job, item[1])
             local shape = find_shape(less, kinds, count, is_open)
             if shape and item[1] == "minutes" then
                 return refuse_cards("%s gives %s at most: --time=%s", shape.partition,
@@ -162,6 +163,13 @@ local function no_shape(job, kinds, count, is_open, least, refuse_cards)
                     as_options(shape))
             end
         end
+    end
+    local loose = without(job)
+    loose.min_nodes, loose.max_nodes = 1, job.max_nodes or MOST
+    local shape = find_shape(loose, kinds, count, is_open)
+    if shape then
+        return refuse_cards("no multiple of the %d of a node; with --nodes=%d each has %d", least,
+            shape.nodes, shape.per_node)
     end
     if least == 0 then
         return refuse_cards("no partition that this job may use has them: sn-submit --dry-run "
@@ -184,8 +192,9 @@ local function tasks_of(job, shape, said, refuse_cards)
     end
     local each = job.ntasks_per_node == 1 and 1 or shape.per_node
     local tasks = job.num_tasks
-    -- 22.05 counts the tasks of a node as those of the job.
-    if not job.min_nodes and tasks == job.ntasks_per_node then tasks = nil end
+    -- 22.05 counts the tasks of the nodes that are named, or of one, as those of the job.
+    if not job.max_nodes and job.ntasks_per_node and (job.req_nodes or not job.min_nodes)
+        and tasks == job.ntasks_per_node * (job.min_nodes or 1) then tasks = nil end
     local task = said.tres_per_task
     if (job.ntasks_per_node and job.ntasks_per_node ~= each)
         or (tasks and tasks ~= shape.nodes * each)
@@ -279,7 +288,7 @@ local function fill(job)
     end
     local said = said_cards(job, refuse_cards)
     if job.refused then return end
-    local whole = job.min_nodes and next(said) ~= nil
+    local whole = job.max_nodes and next(said) ~= nil
     if job.in_het_job then
         if next(said) then return end
         return refuse_cards("the components of a heterogeneous job need their own --gres; "
