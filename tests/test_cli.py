@@ -185,8 +185,8 @@ def test_plan_ranks_and_says_how_sure_it_is() -> None:
         ("h100:8", 3, "needs"),
         ("h100:7000", 3, "no place for 7000 h100"),
         ("h101:8", 2, "did you mean 'h100'?"),
-        ("8,8", 2, "several groups need their kinds"),
-        ("8,h100:8", 2, "several groups need their kinds"),
+        ("8,8", 2, "several groups of cards need their kinds"),
+        ("8,h100:8", 2, "several groups of cards need their kinds"),
         ("h100:64,a100:32", 3, "torch"),
     ],
 )

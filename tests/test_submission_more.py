@@ -588,6 +588,7 @@ def test_pinned_nodes_hold_those_that_the_user_named(mixed: Inventory, script: s
         ("--gpus-per-task=h100:1 -n 16 -N 2", "ntasks-per-node", "8"),
         ("--tres-per-task=gres/gpu:h100=1 --ntasks-per-node=8 -N 2", "nodes", "2"),
         ("--gres=gpu:16 -N 1 -p ascend", "gres", "gpu:ascend910c:16"),
+        ("--gres=gpu:h100:8 --cards 16", "nodes", "2"),
         ("-C 'a100|h100' --cards h100:16", "constraint", "[sn1|sn2]"),
         ("-C '[a100|h100]' --cards h100:16", "constraint", "[sn1|sn2]"),
         ("-C 'fast|new' --cards h100:16", "constraint", "[sn1|sn2]&(fast|new)"),
@@ -608,6 +609,7 @@ def test_other_words_for_the_same_are_taken(words: str, name: str, value: str, s
     ("words", "reason"),
     [
         ("--gres=gpu:h100:0 -N 1", "--gres=gpu:h100:0 (command line): no card at all"),
+        ("--gres=shard:1 --cards h100:8", "a share of a card is no card: plain sbatch"),
         ("--gpus=0", "--gpus=0 (command line): no card at all"),
         ("--gres= --cards h100:8", "--gres (command line) is empty: leave it out"),
         ("-C '[sn1' --cards h100:8", "--constraint=[sn1 (command line): no closing ']'"),

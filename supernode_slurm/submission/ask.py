@@ -66,7 +66,7 @@ def make_ask(
         fixed=_fixed(said),
         limits=tuple(limits),
         least_gain=inventory.policy.supernode_gain,
-        prefer=_prefer(inventory, cards),
+        prefer=_prefer(inventory, said, cards),
         notes=(
             *said.notes,
             *(unplanned if model else ()),
@@ -157,11 +157,14 @@ def _global_batch(said: Settings, able: Capabilities, devices: int) -> int:
     return devices * _positive(said, "micro-batch") * _positive(said, "accumulation")
 
 
-def _prefer(inventory: Inventory, cards: Sequence[tuple[str | None, int]]) -> str | None:
+def _prefer(
+    inventory: Inventory, said: Settings, cards: Sequence[tuple[str | None, int]]
+) -> str | None:
     """Return the partition that the site's policy gives small jobs whose kind is open."""
     policy = inventory.policy
     small = policy.whole_supernode_from is None or cards[0][1] < policy.whole_supernode_from
-    return policy.small_jobs_to if small and cards[0][0] is None else None
+    is_open = cards[0][0] is None or said.values.get("cards", "").isdecimal()
+    return policy.small_jobs_to if small and is_open else None
 
 
 def _positive(said: Settings, name: str) -> int:

@@ -44,7 +44,11 @@ def asked_groups(
     if "cards" not in said.values:
         groups = tuple(group for part in parts for group in [_component_group(inventory, part)])
     else:
-        groups = parse_cards(inventory, said.values["cards"])
+        text = said.values["cards"]
+        if text.isdecimal() and len(parts) == 1:
+            named = {item.kind for item in asked_devices(inventory, parts[0]).values()} - {""}
+            text = f"{named.pop()}:{text}" if len(named) == 1 else text
+        groups = parse_cards(inventory, text)
         if len(parts) not in (1, len(groups)):
             raise UsageError(
                 f"{said.said('cards')} asks for {len(groups)} kinds of cards, the command for "

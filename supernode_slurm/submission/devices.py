@@ -16,6 +16,9 @@ DEVICE_OPTIONS = ("gres", *_GPU_OPTIONS, "tres-per-task")
 """Options of sbatch that ask for devices."""
 
 
+_SHARES = ("shard", "mps")
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What one option asks for."""
@@ -44,6 +47,8 @@ def asked_devices(inventory: Inventory, given: Settings) -> dict[str, Asked]:
         if option not in given.values:
             continue
         items = _items(given, option)
+        if any(item.name in _SHARES for item in items):
+            raise UsageError(f"{given.said(option)}: a share of a card is no card: plain sbatch")
         mine = [item for item in items if item.name in cards]
         if len(mine) > 1:
             raise UsageError(f"{given.said(option)}: one kind of card for each component")
