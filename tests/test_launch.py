@@ -11,11 +11,11 @@ import pytest
 
 from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage, dumps, loads
 from supernode_slurm.runtime import entry, job, layout, rank, share, srun
-from supernode_slurm.runtime.carried import read_plan
-from supernode_slurm.runtime.devices import parse_job
+from supernode_slurm.runtime.job import Held
 from supernode_slurm.runtime.layout import Layout, Place, place_plan, place_unplanned
-from supernode_slurm.runtime.part import part_of
+from supernode_slurm.runtime.planning import read_plan
 from supernode_slurm.runtime.problem import LaunchError
+from supernode_slurm.runtime.rank import part_of
 
 A100 = DeviceGroup(
     "a100", "a100-sxm-80g", "nvidia", ("CUDA_VISIBLE_DEVICES",), "gpu", "a[01-04]", 1, 2
@@ -198,7 +198,10 @@ def commands(
 ) -> list[srun.Step]:
     parts = job.components(environ(plan, **more))
     found = placed(plan, per_node, **more)
-    options = [srun.task_options(part, found, "/hosts") for part in parts]
+    options = [
+        srun.task_options(part, found, "/hosts" if srun.uneven_hosts(part, found) else "")
+        for part in parts
+    ]
     return srun.steps(parts, options, ["sn-launch", "train"], apart)
 
 
@@ -216,8 +219,9 @@ def test_a_heterogeneous_job_is_one_step_over_all_components() -> None:
     assert step.argv[-2:] == step.argv[middle - 2 : middle] == ("sn-launch", "train")
     assert step.jobs == ("7", "8")
     parts = job.components(HET)
-    with pytest.raises(LaunchError, match="a lone ':'"):
-        srun.steps(parts, [[], []], ["a", ":", "b"], apart=False)
+    for some in (parts, parts[:1]):
+        with pytest.raises(LaunchError, match="a lone ':'"):
+            srun.steps(some, [[], []], ["a", ":", "b"], apart=False)
 
 
 def test_where_the_site_forbids_that_each_component_has_its_own_step() -> None:
@@ -291,14 +295,68 @@ def test_without_a_plan_ranks_follow_the_tasks_that_the_user_asked_for() -> None
     assert "SN_SAMPLES" not in ranks(None, **env)[7]
 
 
+def test_a_placed_document_tells_kinds_and_no_numbers() -> None:
+    document = Plan("", 1, 1, "torch", (replace(H100, environment={"NCCL_IB_HCA": "x"}), A100))
+    env = environ(document, SLURM_TASKS_PER_NODE="1(x3)", SLURM_NTASKS="3")
+    parts = job.components(env)
+    places = layout.make_places(env, parts, document, per_node=False)
+    assert [(p.node, p.group, p.count) for p in places] == [
+        ("a03", 1, 1), ("h1-02", 0, 1), ("h1-05", 0, 1),
+    ]  # fmt: skip
+    found = Layout(places, "m", 1)
+    mine = {"SLURMD_NODENAME": "h1-02", "SLURM_LOCALID": "0", "CUDA_VISIBLE_DEVICES": "0,1,2"}
+    shown = rank.variables(mine, rank.find_rank(mine, found, document))
+    assert (shown["SN_GROUP"], shown["NCCL_IB_HCA"], shown["RANK"]) == ("h100", "x", "1")
+    assert shown["CUDA_VISIBLE_DEVICES"] == "0,1,2"
+
+
+def test_kinds_of_components_follow_the_component() -> None:
+    document = Plan("", 1, 1, "torch", (replace(A100, component=1), replace(H100, component=0)))
+    parts = job.components(HET)
+    places = place_unplanned(parts, {}, document.groups)
+    assert [(p.node, p.group) for p in places] == [("h1-02", 1), ("h1-05", 1), ("a03", 0)]
+    assert {p.group for p in place_unplanned(parts, {}, ())} == {-1}
+
+
+def test_which_npus_a_job_holds_reaches_its_ranks() -> None:
+    env = {"SLURMD_NODENAME": "asc-01", "SLURM_LOCALID": "1"}
+    plan = Plan("", 1, 1, "torch", (NPU,), (pipeline(0, 1, 2),))
+    places = (Place("asc-01", 0, 0, 2, (4, 5)), Place("asc-02", 0, 2, 2, (6, 7)))
+    found = layout.loads(Layout(places, "m", 1).dumps())
+    assert found.places == places
+    shown = rank.variables(env, rank.find_rank(env, found, plan))
+    assert shown["ASCEND_RT_VISIBLE_DEVICES"] == "4,5"
+
+
 def test_devices_are_counted_as_slurmctld_shows_them() -> None:
     shown = (
         "JobId=4 Nodes=u[3-4] CPU_IDs=0 Mem=0 GRES=gpu:h100:3(IDX:0-2) Nodes=u5 CPU_IDs=0-1 "
         "Mem=1000 GRES=npu:ascend910c:4(IDX:0-1,4-5),nic:2(CNT:2) Nodes=u6 CPU_IDs=1 Mem=0 GRES= "
         "MinCPUsNode=1"
     )
-    assert parse_job(shown) == {"u3": 3, "u4": 3, "u5": 6}
-    assert parse_job("") == {}
+    found = job.parse_job(shown)
+    assert found["u3"] == found["u4"] == {"gpu": Held(3, (0, 1, 2))}
+    assert found["u5"] == {"npu": Held(4, (0, 1, 4, 5)), "nic": Held(2)}
+    assert found["u6"] == {}
+    assert job.parse_job("") == {}
+
+
+@pytest.mark.parametrize(
+    ("gres", "named", "devices"),
+    [
+        ("gpu:h100:4(IDX:0-3),nic:5(CNT:5)", "", Held(4, (0, 1, 2, 3))),
+        ("gpu:h100:1(IDX:2),gpu:a100:1(IDX:5),nvme:2(IDX:0-1)", "", Held(2, (2, 5))),
+        ("npu:910:4(IDX:4-7),nic:2(CNT:2)", "", Held(4, (4, 5, 6, 7))),
+        ("npu:4(IDX:4-7),nvme:1(IDX:0)", "", Held(0)),
+        ("npu:4(IDX:4-7),nvme:1(IDX:0)", "npu", Held(4, (4, 5, 6, 7))),
+        ("gpu:1(IDX:0),npu:2(IDX:0-1)", "npu", Held(2, (0, 1))),
+        ("shard:h100:8(0/8,8/8),nic:9(CNT:9)", "", Held(0)),
+        ("nvme:1(IDX:0)", "npu", Held(0)),
+    ],
+)
+def test_only_devices_are_counted_as_devices(gres: str, named: str, devices: Held) -> None:
+    held = job.parse_job(f"JobId=4 Nodes=n1 CPU_IDs=0 Mem=0 GRES={gres}")["n1"]
+    assert job.devices_among(held, named) == devices
 
 
 @pytest.mark.parametrize("plan", ["{", "[]", '{"version": 2, "groups": [1]}', '{"groups": []}'])
@@ -390,7 +448,16 @@ def test_a_broken_environment_is_one_message(
         (["--per-node"], "no command"),
         (["--nonsuch", "true"], "unknown option --nonsuch"),
         (["--srun"], "unknown option --srun"),
-        (["--srun=exclusive", "true"], "an option of srun begins with '-'"),
+        (["--srun=exclusive", "true"], "write it and its value as one: --srun=--NAME=VALUE"),
+        (["--srun", "--mem", "--srun", "4G", "true"], "as one: --srun=--mem=4G"),
+        (["--srun=-n3", "true"], "itself says where and how many ranks start"),
+        (["--srun=-w", "--srun=h2", "true"], "--srun=-w: sn-launch itself says where"),
+        (["--srun=--ntasks=3", "true"], "how many ranks start"),
+        (["--srun=--nodel=h1", "true"], "how many ranks start"),
+        (["--srun=--output=x", "true"], "2> err.$RANK"),
+        (["--srun=-e", "--srun=x", "true"], "2> err.$RANK"),
+        (["--srun=--err=x", "true"], "2> err.$RANK"),
+        (["--srun=--pty", "true"], "2> err.$RANK"),
     ],
 )
 def test_mistakes_on_the_command_line_are_usage_errors(

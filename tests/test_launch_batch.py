@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -22,7 +22,9 @@ from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage, dumps
 from supernode_slurm.runtime import master, private
 from supernode_slurm.runtime.archive import archive
 from supernode_slurm.runtime.containers import pyxis_options
+from supernode_slurm.runtime.layout import Layout, Place
 from supernode_slurm.runtime.problem import LaunchError
+from supernode_slurm.runtime.verdict import Ranks, judge
 
 ROOT = Path(__file__).resolve().parents[1]
 LAUNCHER = ROOT / "supernode_slurm" / "runtime" / "launch.py"
@@ -36,6 +38,7 @@ PLAN = Plan(
     "m", 8, 128, "deepspeed", (H100,), (LINE,),
     arguments=("--zero={tp}", "--config", "{ds.json}"), files={"ds.json": '{"zero": 1}'},
 )  # fmt: skip
+PLACED = replace(PLAN, model="", pipelines=(), arguments=(), files={})
 SHOW = (
     "import os, sys; e = os.environ.get;"
     "print(e('RANK'), e('WORLD_SIZE'), e('SLURMD_NODENAME'), e('LOCAL_RANK'), *sys.argv[1:])"
@@ -123,8 +126,7 @@ def test_files_of_the_plan_are_private_and_gone_afterwards(job: Job) -> None:
     )
     done = job.run(sys.executable, "-c", program, "{ds.json}", SN_PLAN=dumps(PLAN))
     assert set(done.stdout.splitlines()) == {'{"zero": 1} 0o600 0o700'}, done.stderr
-    left = (job.folder / "tmp" / f"sn-launch.{os.geteuid()}").iterdir()
-    assert [path.name for path in left] == ["ports"]
+    assert list((job.folder / "tmp").iterdir()) == []
 
 
 def test_numbers_of_the_plan_stand_in_words(job: Job) -> None:
@@ -152,18 +154,38 @@ def test_one_task_per_node_gets_torchruns_words(job: Job) -> None:
     assert "write sn-launch --per-node" in done.stderr
 
 
+@pytest.mark.parametrize("plan", ["", dumps(PLACED)], ids=["none", "placed"])
 @pytest.mark.parametrize("word", ["--tp={tp}", "{ds.json}"])
-def test_what_only_a_plan_could_say_is_an_error_before_anything_starts(job: Job, word: str) -> None:
-    done = job.run("true", "{plan}", word)
+def test_what_only_a_plan_could_say_is_an_error_before_anything_starts(
+    job: Job, word: str, plan: str
+) -> None:
+    done = job.run("true", word, SN_PLAN=plan)
     assert done.returncode == 3
-    assert "the job is placed, not planned" in done.stderr
+    assert "the job is placed, not planned; name its --model" in done.stderr
     assert job.calls() == []
 
 
+def test_a_file_that_the_plan_lacks_is_an_error_that_names_those_it_has(job: Job) -> None:
+    done = job.run("true", "{other.json}", SN_PLAN=dumps(PLAN))
+    assert done.returncode == 2
+    assert "the plan for deepspeed has no file {other.json}; its files: {ds.json}" in done.stderr
+    assert job.calls() == []
+
+
+def test_within_a_word_the_plans_words_are_quoted_for_a_shell(job: Job) -> None:
+    plan = replace(PLAN, arguments=("--name=a b", "--tp={tp}", "$HOME"))
+    script = """printf '%s\n' "$(printf '%s|' {plan})\""""
+    done = job.run("sh", "-c", script, SN_PLAN=dumps(plan))
+    assert set(done.stdout.splitlines()) == {"--name=a b|--tp=2|$HOME|"}, done.stderr
+    done = job.run("--per-node", "sh", "-c", "echo {torchrun}", SN_PLAN=dumps(plan))
+    assert done.stdout.count("--nnodes=2 --node-rank=") == 2
+
+
 def test_without_a_plan_its_words_vanish(job: Job) -> None:
-    done = job.run(sys.executable, "-c", SHOW, "a", "{plan}", "b")
-    assert done.stdout.count(" a b\n") == 4
-    assert done.stderr.count("placed, not planned") == 1
+    for plan in ("", dumps(PLACED)):
+        done = job.run(sys.executable, "-c", SHOW, "a", "{plan}", "b", SN_PLAN=plan)
+        assert done.stdout.count(" a b\n") == 4
+        assert done.stderr.count("warning: {plan} becomes nothing, and the framework takes") == 1
 
 
 def test_the_network_of_the_nodes_is_set_unless_the_user_did(job: Job) -> None:
@@ -275,6 +297,100 @@ def test_a_signal_to_the_launcher_reaches_the_ranks_once(job: Job, state: str, s
         assert cancelled(job) == ["--signal=TERM 7.0"]
 
 
+def test_a_signal_that_comes_twice_at_once_is_one(job: Job) -> None:
+    """``timeout`` sends it to the launcher, and to the launcher's process group."""
+    job.program("squeue", "#!/bin/sh\necho RUNNING\n")
+    job.program("scancel", f"#!/bin/sh\necho $* >> {job.folder}/cancelled\n")
+    loop = f"echo ready; while ! test -e {job.folder}/cancelled; do sleep 0.05; done; sleep 1"
+    with job.start("sh", "-c", loop) as process:
+        assert process.stdout is not None
+        for _ in range(4):
+            assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        process.communicate()
+    assert cancelled(job) == ["--signal=TERM 7.0"]
+
+
+def test_srun_ends_with_the_launcher(job: Job) -> None:
+    with job.start("sh", "-c", f"echo $PPID $(ps -o ppid= $PPID); touch {job.folder}/up; sleep 60"
+                   ) as process:  # fmt: skip
+        assert process.stdout is not None
+        srun = int(process.stdout.readline().split()[1])
+        process.kill()
+        process.wait(timeout=60)
+        for _ in range(100):
+            stat = Path(f"/proc/{srun}/stat")
+            if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+                break
+            time.sleep(0.05)
+        else:
+            raise AssertionError("srun is left")
+
+
+def test_a_rank_whose_watcher_is_killed_is_named(job: Job) -> None:
+    done = job.run("sh", "-c", "test $RANK != 2 || kill -KILL $PPID; exit 0")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "no word from rank 2 on h2: killed, or the sn-launch beside it was" in done.stderr
+
+
+def test_who_died_first_is_told_by_arrival_and_not_by_clocks() -> None:
+    where = Layout((Place("h1", -1, 0, 2),), "h1", 1)
+    end = {"kind": "end", "signal": 0, "told": False}
+    ranks = Ranks([
+        {**end, "rank": 1, "code": 5, "at": 200.0, "text": "rank 1"},
+        {**end, "rank": 0, "code": 6, "at": 100.0, "text": "rank 0"},
+    ])  # fmt: skip
+    assert judge(ranks, 6, where) == 5
+
+
+def test_a_rank_that_refuses_is_not_taken_for_a_killed_one(job: Job) -> None:
+    done = job.run("true", SLURM_STEP_TASKS_PER_NODE="1,2", SLURM_STEP_NODELIST="h[1-2]")
+    assert "h1 needs 2 tasks, srun started 1" in done.stderr
+    assert "no word" not in done.stderr
+    done = job.run("true", SLURM_STEP_TASKS_PER_NODE="2", SLURM_STEP_NODELIST="h2")
+    assert "srun left out h1" in done.stderr
+
+
+def test_streams_that_srun_would_take_away_are_refused(job: Job) -> None:
+    done = job.run("true", SLURM_STDERRMODE="x")
+    assert (done.returncode, job.calls()) == (2, [])
+    assert "SLURM_STDERRMODE is set: " in done.stderr
+
+
+def test_one_task_per_node_inherits_nothing_of_one_process(job: Job) -> None:
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    program = f"import os; print(*(os.environ.get(n) for n in {names}))"
+    done = job.run("--per-node", sys.executable, "-c", program, **dict.fromkeys(names, "9"))
+    assert done.stdout == "None None None None\n" * 2, done.stderr
+
+
+def test_a_full_disk_is_a_message(job: Job) -> None:
+    blocked = "import os; os.mkdir = lambda *a: (_ for _ in ()).throw(OSError(28, 'No space left'))"
+    (job.folder / "full.py").write_text(
+        f"{blocked}\nimport runpy, sys\nsys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [job.python, f"{job.folder}/full.py", str(LAUNCHER), "true"], env=job.env,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        "sn-launch: error: cannot make a directory in /tmp: No space left; set TMPDIR to where "
+        "you can"
+    )
+
+
+def test_the_tasks_of_the_user_hold_beside_a_placed_document(job: Job) -> None:
+    wide = replace(PLACED, groups=(replace(H100, devices_per_node=8),))
+    sn_prints(job, dumps(wide))
+    done = job.run(sys.executable, "-c", f"{SHOW};print(e('SN_GROUP'))")
+    assert done.stdout.count("h100\n") == 4, done.stderr
+    assert {line.split()[1] for line in done.stdout.splitlines() if " " in line} == {"4"}
+
+
 def test_a_plan_is_made_where_the_job_carries_none(job: Job) -> None:
     sn_prints(job, dumps(PLAN))
     done = job.run(sys.executable, "-c", SHOW, "{tp}")
@@ -284,7 +400,9 @@ def test_a_plan_is_made_where_the_job_carries_none(job: Job) -> None:
 
 
 def test_a_plan_for_other_nodes_is_made_anew(job: Job) -> None:
-    old = Plan("m", 8, 128, "torch", (DeviceGroup("x", "x", "x", (), "gpu", "z1", 1, 1),))
+    group = DeviceGroup("x", "x", "x", (), "gpu", "z1", 1, 1)
+    line = Pipeline(8, (Mesh(0, 1, 1, 1, 2),), (Stage(0, 4),))
+    old = Plan("m", 8, 128, "torch", (group,), (line,))
     sn_prints(job, dumps(PLAN))
     done = job.run(sys.executable, "-c", SHOW, "{tp}", SN_PLAN=dumps(old))
     assert done.stdout.count(" 2\n") == 4
@@ -319,8 +437,62 @@ def test_in_a_step_by_hand_one_task_of_each_node_plans(job: Job) -> None:
     assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["0", "1", "2", "3"]
     assert done.stdout.count(" 2\n") == 4, done.stderr
     assert len((job.folder / "asked").read_text().splitlines()) == 2
-    left = [path.name for path in (job.folder / "tmp" / f"sn-launch.{os.geteuid()}").iterdir()]
-    assert left == []
+    assert list((job.folder / "tmp").iterdir()) == []
+
+
+def by_hand(job: Job, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the launcher behind srun, on two nodes with two tasks each."""
+    env = {
+        **job.env, "SLURM_STEP_NODELIST": "h[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+        "MASTER_PORT": "29501", **more,
+    }  # fmt: skip
+    argv = [str(job.folder / "bin" / "srun"), "--ntasks-per-node=2", *words]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_task_that_never_plans_keeps_nobody_waiting(job: Job) -> None:
+    sn_prints(job, dumps(PLAN))
+    script = f'test $SLURM_LOCALID != 0 || exit 0; exec {job.python} {LAUNCHER} echo "{{tp}}"'
+    done = by_hand(job, "sh", "-c", script)
+    assert done.stdout == "2\n2\n", done.stderr
+
+
+def test_part_of_a_job_by_hand_is_a_job_of_its_own(job: Job) -> None:
+    alone = {"SLURM_STEP_NODELIST": "h2", "SLURM_STEP_TASKS_PER_NODE": "2", "FAKE_NODES": "h2"}
+    words = (job.python, str(LAUNCHER), sys.executable, "-c", f"{SHOW};print(e('SN_GROUP'))")
+    done = by_hand(job, *words, SN_PLAN=dumps(PLAN), **alone)
+    assert sorted(done.stdout.split()) == sorted(
+        ["0", "2", "h2", "0", "h100", "1", "2", "h2", "1", "h100"]
+    )
+    assert done.stderr.count("this step leaves out h1, and the plan is for the whole job") == 1
+    done = by_hand(job, *words, "{tp}", SN_PLAN=dumps(PLAN), **alone)
+    assert done.stderr.count("{tp} has no value: the job is placed") == 2
+
+
+def test_what_a_node_asks_slurm_by_hand_it_asks_once(job: Job) -> None:
+    job.program(
+        "scontrol",
+        f"#!/bin/sh\necho $* >> {job.folder}/shown\necho NodeName=x NodeAddr=127.0.0.1\n",
+    )
+    done = by_hand(job, job.python, str(LAUNCHER), "true", SN_REPLAN="0")
+    assert done.returncode == 0, done.stderr
+    assert (job.folder / "shown").read_text() == "show node h1 -o\n" * 2
+
+
+def test_in_a_shell_of_a_step_it_starts_a_step_over_the_whole_job(job: Job) -> None:
+    shell = {
+        "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "h1", "SLURM_STEP_TASKS_PER_NODE": "1",
+        "SLURM_TASKS_PER_NODE": "1", "SLURM_NTASKS": "1", "SLURM_PTY_PORT": "4711",
+        "SLURM_JOB_CPUS_PER_NODE": "8(x2)", "SLURM_PROCID": "0", "SLURM_NNODES": "1",
+    }  # fmt: skip
+    job.program(
+        "scontrol",
+        "#!/bin/sh\necho NodeName=x NodeAddr=127.0.0.1\n"
+        "echo 'Nodes=h[1-2] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:3(IDX:0-2),nic:1(CNT:1)'\n",
+    )
+    done = job.run(sys.executable, "-c", SHOW, **shell)
+    assert {line.split()[1] for line in done.stdout.splitlines()} == {"6"}, done.stderr
+    assert "--overlap" in job.calls()[0]
 
 
 def sn_prints(job: Job, plan: str) -> None:
@@ -417,23 +589,24 @@ def test_a_carried_launcher_is_sent_to_every_component_and_removed(
     )  # fmt: skip
 
 
-def test_a_port_that_is_taken_is_passed_over(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_passed_over() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
         taken = server.getsockname()[1]
         assert not master.is_free(taken)
-    ports = list(islice(master.candidates(7), 50))
+    ports = list(islice(master.candidates(os.getpid()), 50))
     with (
-        master.claim_port(ports, str(tmp_path)) as one,
-        master.claim_port(ports, str(tmp_path)) as other,
+        master.claim_port(ports) as one,
+        master.claim_port(ports) as other,
     ):
         assert [one, other] == ports[:2]
-    with master.claim_port(ports, str(tmp_path)) as again:
+    with master.claim_port(ports) as again:
         assert again == one
-    with pytest.raises(LaunchError, match="set MASTER_PORT"), master.claim_port([], ""):
+    with pytest.raises(LaunchError, match="set MASTER_PORT"), master.claim_port([]):
         pass
-    others = {next(master.candidates(7, 1)), next(master.candidates(8)), ports[0]}
+    found = (master.candidates(7), master.candidates(7, 1), master.candidates(8))
+    others = {next(ports) for ports in found}
     assert len(others) == 3
 
 
@@ -460,15 +633,37 @@ def test_the_first_rank_refuses_a_port_that_somebody_has(job: Job) -> None:
 
 def test_a_directory_that_others_could_enter_is_not_used(tmp_path: Path) -> None:
     env: Mapping[str, str] = {"TMPDIR": str(tmp_path)}
-    path = Path(private.directory(env, "a"))
+    folder = private.Folder(env, "a")
+    path = Path(folder.path)
     assert [oct(p.stat().st_mode & 0o777) for p in (path, path.parent)] == ["0o700"] * 2
-    path.parent.chmod(0o755)
-    with pytest.raises(LaunchError, match="not a directory of yours alone"):
-        private.directory(env, "a")
-    shutil.rmtree(path.parent)
-    path.parent.symlink_to(tmp_path)
-    with pytest.raises(LaunchError, match="not a directory of yours alone"):
-        private.directory(env, "a")
+    shared, path = path, path.parent
+    path.chmod(0o755)
+    for _ in range(2):
+        other = private.Folder(env, "a")
+        assert Path(other.path).parent == tmp_path
+        assert Path(other.path) != path
+        assert Path(other.path).stat().st_mode & 0o777 == 0o700
+        other.leave("0", 8)
+        assert not Path(other.path).exists()
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(FileExistsError):
+            path.symlink_to(tmp_path)
+    path.unlink()
+    env = {"TMPDIR": str(tmp_path / "nonsuch")}
+    with private.temporary(env) as elsewhere:
+        assert Path(elsewhere).parents[1] == Path("/tmp")
+    assert not shared.exists()
+
+
+def test_a_directory_goes_with_the_last_of_its_users(tmp_path: Path) -> None:
+    env = {"TMPDIR": str(tmp_path)}
+    first, second = private.Folder(env, "a"), private.Folder(env, "a")
+    assert first.once("x", lambda: "made") == "made"
+    assert second.once("x", lambda: "again") == "made"
+    first.leave("0", 2)
+    assert Path(second.path).exists()
+    second.leave("1", 2)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_there_is_replaced_whole(tmp_path: Path) -> None:

@@ -43,9 +43,17 @@ def python(program: str, **more: str) -> tuple[int, bytes, bytes, list[dict[str,
     return run(sys.executable, "-c", program, **more)
 
 
-def test_a_good_end_leaves_no_trace() -> None:
+def test_a_good_end_leaves_no_trace_in_what_passes() -> None:
     program = "import os, sys; sys.stdout.buffer.write(b'\\x1eout\\xff'); os.write(2, b'err\\xff')"
-    assert python(program) == (0, b"\x1eout\xff", b"err\xff", [])
+    code, out, passed, records = python(program)
+    assert (code, out, passed) == (0, b"\x1eout\xff", b"err\xff")
+    assert [(item["kind"], item["code"], item["signal"]) for item in records] == [("end", 0, 0)]
+
+
+def test_what_would_steer_a_terminal_is_shown_escaped() -> None:
+    raw = "\x1b]0;t\x07 \u202e 好\u3000é\tx"
+    records = python(f"import sys; sys.stderr.write({raw!r}); sys.exit(1)")[3]
+    assert records[0]["text"] == "\\x1b]0;t\\x07 \\u202e 好\u3000é\tx"
 
 
 def test_a_bad_end_is_reported_with_its_last_lines() -> None:

@@ -9,22 +9,20 @@ import contextlib
 import os
 import re
 import sys
-from dataclasses import replace
 from typing import Iterable, Mapping, Sequence
 
 from ..plan import Plan, dumps
 from . import containers, private
-from .carried import plan_here
 from .carry import Carried, carry
-from .devices import devices_of_job
 from .entry import Words
-from .fill import fill
+from .fill import fill, warn_of_no_plan
 from .job import Component, components, number
-from .layout import Layout, Place, place_plan, place_unplanned
+from .layout import Layout, make_places
 from .master import address, candidates, claim_port, free_ports, is_our_address, wished_port
+from .planning import plan_here
 from .program import run
 from .rank import Rank
-from .srun import handed_down, steps, task_options, uneven_hosts
+from .srun import beside, check_streams, handed_down, steps, task_options, uneven_hosts
 from .watch import watch
 
 _ASK_S = 30.0
@@ -34,9 +32,10 @@ _FOR_RANKS = ("SN_PLAN", "SN_LAYOUT", "SN_MARK", "SN_CARRIED_FILE", "SN_WATCH")
 
 def run_batch(environ: Mapping[str, str], words: Words) -> int:
     """Start all ranks of the job and wait for them; return the exit code."""
+    check_streams(environ)
     parts = components(environ)
     plan = plan_here(environ, parts)
-    places = _places(environ, parts, plan, words.per_node)
+    places = make_places(environ, parts, plan, words.per_node)
     _try_to_fill(words.command, Layout(places, "", 0, words.per_node), plan)
     with contextlib.ExitStack() as stack:
         carried = stack.enter_context(carry(environ, parts))
@@ -44,7 +43,7 @@ def run_batch(environ: Mapping[str, str], words: Words) -> int:
         port = wished_port(environ)
         if not port:
             ports = _ports(environ, parts, places[0].node, master, carried)
-            port = stack.enter_context(claim_port(ports, private.directory(environ, "ports")))
+            port = stack.enter_context(claim_port(ports))
         layout = Layout(places, master, port, words.per_node)
         folder = stack.enter_context(private.temporary(environ))
         options = _options(words, parts, layout, folder)
@@ -59,20 +58,6 @@ def run_batch(environ: Mapping[str, str], words: Words) -> int:
         started = steps(parts, options, rank, len(parts) > 1 and _steps_apart(environ))
         hint = f"no rank started: {python}, 3.8 or newer, and {carried.path} must be {where}"
         return watch(started, _environment(environ, lists, layout, plan, carried), hint)
-
-
-def _places(
-    environ: Mapping[str, str], parts: Sequence[Component], plan: Plan | None, per_node: bool
-) -> tuple[Place, ...]:
-    if plan is not None:
-        return place_plan(plan, parts)
-    if not per_node and all(part.asked for part in parts):
-        return place_unplanned(parts, {})
-    devices = devices_of_job(environ.get("SLURM_JOB_ID", ""), environ)
-    if per_node:
-        # The one task of a node starts a process for each device, whoever asked for tasks.
-        parts = [replace(part, asked=False) for part in parts]
-    return place_unplanned(parts, devices)
 
 
 def _ports(
@@ -93,15 +78,14 @@ def _ports(
 
 def ask_ports(parts: Sequence[Component], node: str, launcher: str, job: int) -> list[str]:
     """Return the step that prints free ports of a node, beside whatever else runs there."""
-    argv = ["srun", "--overlap", "--gres=none", "--export=ALL", "--nodes=1", "--ntasks=1"]
-    argv += [f"--nodelist={node}"]
     group = next(index for index, part in enumerate(parts) if node in part.tasks)
-    argv += [f"--het-group={group}"] if len(parts) > 1 else []
+    argv = [*beside(parts, group), f"--nodelist={node}"]
     return [*argv, sys.executable, "-I", "-S", launcher, "--free-ports", str(job)]
 
 
 def _try_to_fill(command: Sequence[str], layout: Layout, plan: Plan | None) -> None:
     """Say once what each rank would have to say."""
+    warn_of_no_plan(command, plan)
     for place in {place.group: place for place in layout.places}.values():
         fill(command, Rank(layout, place, 0, plan), place.count, lambda name, _: name)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from dataclasses import dataclass
 from typing import Iterator, Mapping, Sequence
 
@@ -15,7 +16,7 @@ from .archive import archive
 from .job import Component
 from .problem import LaunchError
 from .program import run
-from .srun import handed_down
+from .srun import beside, handed_down
 
 _SEND_S = 300.0
 _REMOVE_S = 60.0
@@ -51,11 +52,16 @@ def carry(environ: Mapping[str, str], parts: Sequence[Component]) -> Iterator[Ca
         yield Carried(target, target, is_sent=True)
     finally:
         for index, part in enumerate(parts):
-            count = len(part.tasks)
-            argv = ["srun", "--overlap", "--gres=none", f"--nodes={count}", f"--ntasks={count}"]
-            argv += [f"--het-group={index}"] if len(parts) > 1 else []
             child = handed_down(environ, (), len(parts) > 1)
-            run([*argv, "--ntasks-per-node=1", "rm", "-f", target], _REMOVE_S, child)
+            argv = [*beside(parts, index, len(part.tasks)), "rm", "-f", target]
+            run(argv, _REMOVE_S, child)
+        _remove_if_last(environ)
+
+
+def _remove_if_last(environ: Mapping[str, str]) -> None:
+    """Remove what the batch script unpacked, where ``exec`` has put us in its place."""
+    if environ.get("SN_CARRIED_BY") == str(os.getpid()):
+        shutil.rmtree(environ["SN_CARRIED"], ignore_errors=True)
 
 
 def _where_we_are() -> Carried:

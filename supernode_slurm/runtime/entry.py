@@ -5,12 +5,13 @@ Python 3.8, standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Mapping, Sequence
 
 from .. import __version__
-from .job import in_step
-from .problem import USAGE, LaunchError, say
+from .job import in_step, outside_step
+from .problem import BROKEN, USAGE, LaunchError, say
+from .srun import check_options
 
 _PORTS = 16
 """Enough for all launchers that start at once in a job."""
@@ -43,6 +44,10 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], usage: str) -> int:
         return 0
     try:
         words = parse(argv)
+        if not words.is_rank and in_step(environ) and environ.get("SLURM_PTY_PORT"):
+            # A shell that srun --pty started: its step has one task, the job's ranks get another.
+            environ = outside_step(environ)
+            words = replace(words, options=("--overlap", *words.options))
         if words.is_rank or in_step(environ):
             from .task import run_task
 
@@ -53,6 +58,10 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], usage: str) -> int:
     except LaunchError as error:
         say("error", str(error))
         return error.exit_code
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        say("error", f"{where}{error.strerror or error}; mend that, or set TMPDIR elsewhere")
+        return BROKEN
     except KeyboardInterrupt:
         return 130
 
@@ -75,9 +84,7 @@ def parse(argv: Sequence[str]) -> Words:
             options.append(word[len("--srun=") :])
         else:
             raise LaunchError(f"unknown option {word}; try 'sn-launch --help'", USAGE)
-    for option in options:
-        if not option.startswith("-"):
-            raise LaunchError(f"--srun={option}: an option of srun begins with '-'", USAGE)
+    check_options(options)
     if not words:
         raise LaunchError(
             "no command; usage: sn-launch [--per-node] [--srun=OPTION]... COMMAND [ARGUMENT...]",

@@ -6,9 +6,11 @@ Python 3.8, standard library only.
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Callable, Sequence
 
-from .problem import USAGE, LaunchError
+from ..plan import Plan
+from .problem import USAGE, LaunchError, say
 from .rank import Rank
 
 _BRACES = re.compile(r"(?<!\$)\{([A-Za-z_][\w.-]*)\}")
@@ -25,18 +27,40 @@ Write = Callable[[str, str], str]
 def fill(command: Sequence[str], rank: Rank, processes: int, write: Write) -> list[str]:
     """Return the command with the plan's words, files and numbers put in.
 
-    Unknown braces stay. ``processes`` are those of this node. Raises ``LaunchError`` for
-    what only a plan could say.
+    Inside a word ``{plan}`` and ``{torchrun}`` become their words quoted for a shell. Other
+    unknown braces stay. ``processes`` are those of this node. Raises ``LaunchError`` for what
+    only a plan, or another plan, could say.
     """
+    lists = {
+        "{plan}": lambda: [
+            _BRACES.sub(lambda found: _value(found, rank, write), word)
+            for word in (rank.plan.arguments if rank.plan is not None else ())
+        ],
+        "{torchrun}": lambda: _torchrun(rank, processes),
+    }
+
+    def put(found: re.Match[str]) -> str:
+        if found.group() in lists:
+            return shlex.join(lists[found.group()]())
+        return _value(found, rank, write)
+
     words: list[str] = []
     for word in command:
-        if word == "{plan}":
-            words += rank.plan.arguments if rank.plan is not None else ()
-        elif word == "{torchrun}":
-            words += _torchrun(rank, processes)
-        else:
-            words.append(word)
-    return [_BRACES.sub(lambda found: _value(found, rank, write), word) for word in words]
+        words += lists[word]() if word in lists else [_BRACES.sub(put, word)]
+    return words
+
+
+def warn_of_no_plan(command: Sequence[str], plan: Plan | None) -> None:
+    """Warn of a command that counts on a plan's arguments and will not get any."""
+    planned = plan is not None and bool(plan.pipelines)
+    if not planned and any(
+        found[1] == "plan" for word in command for found in _BRACES.finditer(word)
+    ):
+        say(
+            "warning",
+            "{plan} becomes nothing, and the framework takes its own defaults: the job is "
+            "placed, not planned; name its --model (or '#SN --model', or SN_MODEL)",
+        )
 
 
 def _torchrun(rank: Rank, processes: int) -> list[str]:
@@ -57,8 +81,13 @@ def _value(found: re.Match[str], rank: Rank, write: Write) -> str:
         return write(name, rank.plan.files[name])
     if name in _NUMBERS:
         return str(_number(name, rank))
-    if rank.plan is None and _FILE.match(name):
-        raise _placed(name)
+    if _FILE.match(name):
+        if rank.plan is None or not rank.plan.pipelines:
+            raise _placed(name)
+        named = ", ".join(map("{{{}}}".format, rank.plan.files)) or "none"
+        raise LaunchError(
+            f"the plan for {rank.plan.framework} has no file {{{name}}}; its files: {named}", USAGE
+        )
     return found.group()
 
 
@@ -74,6 +103,6 @@ def _number(name: str, rank: Rank) -> int:
 
 def _placed(name: str) -> LaunchError:
     return LaunchError(
-        f"{{{name}}} has no value: the job is placed, not planned; name its --model, or write "
-        "the value itself"
+        f"{{{name}}} has no value: the job is placed, not planned; name its --model (or '#SN "
+        "--model', or SN_MODEL), or write the value itself"
     )

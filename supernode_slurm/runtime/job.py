@@ -11,9 +11,16 @@ from typing import Mapping
 
 from ..hostlist import expand
 from .problem import LaunchError
+from .program import run
 
 Environ = Mapping[str, str]
 
+_ASK_S = 30.0
+_HELD = re.compile(r"Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
+_GRES = re.compile(
+    r"(?:\A|,)(?P<name>[\w.-]+)(?::[\w.-]+)?:(?P<count>[0-9]+)(?:\((?P<more>[^)]*)\))?(?=,|\Z)"
+)
+_PARTS_OF_DEVICES = ("mps", "shard")
 _REPEATED = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?\Z")
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 """Steps from here on are Slurm's own: batch, extern, interactive (slurm.h). 26.05 shows -6."""
@@ -34,16 +41,36 @@ class Component:
     gpus_per_task: int = 0
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a job holds of one GRES on a node."""
+
+    count: int
+    indices: tuple[int, ...] = ()
+    """Which of the node's, where Slurm says."""
+
+
 def in_step(environ: Environ) -> bool:
     """Say whether this process is a task of a step that somebody started with srun."""
     text = environ.get("SLURM_STEP_ID", "")
     return text.isdecimal() and int(text) < _FIRST_SPECIAL_STEP
 
 
+def outside_step(environ: Environ) -> dict[str, str]:
+    """Return the environment without what a step has set for its tasks."""
+    of_tasks = ("NTASKS", "NPROCS", "NTASKS_PER_NODE", "TASKS_PER_NODE", "CPUS_PER_TASK", "PTY_")
+    gone = tuple(f"SLURM_{name}" for name in (*of_tasks, "STEP", "NNODES"))
+    return {name: text for name, text in environ.items() if not name.startswith(gone)}
+
+
 def step_name(environ: Environ) -> str:
-    """Return a name for the files of this step on this node, which a requeued job has not."""
-    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "SLURMD_NODENAME")
-    return ".".join(environ.get(name, "0") for name in names)
+    """Return a name for the files of this step on this node, which no other step has.
+
+    The port is srun's own: a job's number may come again.
+    """
+    names = ("JOB_ID", "STEP_ID", "RESTART_COUNT", "STEP_LAUNCHER_PORT")
+    parts = [environ.get(f"SLURM_{name}", "0") for name in names]
+    return ".".join([*parts, environ.get("SLURMD_NODENAME", "0"), environ.get("SN_MARK", "0")])
 
 
 def components(environ: Environ) -> tuple[Component, ...]:
@@ -51,11 +78,12 @@ def components(environ: Environ) -> tuple[Component, ...]:
 
     In a step only the nodes and tasks of the step. Raises ``LaunchError`` outside a job.
     """
-    parts = _of_job(environ)
+    parts = whole_job(environ)
     return tuple(_in_step(part, environ) for part in parts) if in_step(environ) else parts
 
 
-def _of_job(environ: Environ) -> tuple[Component, ...]:
+def whole_job(environ: Environ) -> tuple[Component, ...]:
+    """Return the job's components, in a step without numbers of tasks."""
     size = number(environ, "SLURM_HET_SIZE")
     ends = [f"_HET_GROUP_{index}" for index in range(size)]
     found = tuple(_component(environ, end) for end in ends)
@@ -72,7 +100,9 @@ def _of_job(environ: Environ) -> tuple[Component, ...]:
 
 def _component(environ: Environ, end: str) -> Component:
     nodes = hosts(environ.get("SLURM_JOB_NODELIST" + end, ""))
-    tasks = per_node(nodes, environ.get("SLURM_TASKS_PER_NODE" + end, ""))
+    # In a step this speaks of the step's nodes.
+    text = "" if in_step(environ) else environ.get("SLURM_TASKS_PER_NODE" + end, "")
+    tasks = per_node(nodes, text)
     # In a heterogeneous job 22.05 alone names SLURM_NTASKS of each component.
     asked = [name for name in ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE") if name + end in environ]
     cpus = environ.get("SLURM_CPUS_PER_TASK" + end, "")
@@ -132,3 +162,49 @@ def per_node(nodes: list[str], text: str) -> dict[str, int]:
     if counts and len(counts) != len(nodes):
         raise LaunchError(f"{len(nodes)} nodes, but numbers for {len(counts)} ({text})")
     return dict(zip(nodes, counts or [0] * len(nodes)))
+
+
+def held_by_job(environ: Environ) -> dict[str, dict[str, Held]]:
+    """Return what the job holds of each GRES, by node; empty where slurmctld does not say.
+
+    All components of a heterogeneous job are shown under the id of its leader.
+    """
+    job = environ.get("SLURM_JOB_ID", "")
+    return parse_job(run(["scontrol", "-d", "-o", "show", "job", job], _ASK_S, environ)[1])
+
+
+def parse_job(shown: str) -> dict[str, dict[str, Held]]:
+    """Return each node's GRES from what ``scontrol -d -o show job`` shows."""
+    found: dict[str, dict[str, Held]] = {}
+    for names, gres in _HELD.findall(shown):
+        held: dict[str, Held] = {}
+        for item in _GRES.finditer(gres):
+            before = held.get(item["name"], Held(0))
+            more = _indices(item["more"] or "")
+            held[item["name"]] = Held(before.count + int(item["count"]), before.indices + more)
+        for node in hosts(names):
+            found.setdefault(node, {}).update(held)
+    return found
+
+
+def devices_among(held: Mapping[str, Held], gres: str = "") -> Held:
+    """Return which GRES of a node are its devices: one process is started for each.
+
+    The GRES that the plan names; without one ``gpu``; else the only other one that has an
+    index list (npu, dcu ...). NICs and licences are counted without indices, shards and MPS
+    are parts of a device, and of several others nobody can tell: none then, and Slurm's
+    number of tasks holds.
+    """
+    others = [name for name in held if name not in _PARTS_OF_DEVICES and held[name].indices]
+    if not gres:
+        gres = "gpu" if "gpu" in held else others[0] if len(others) == 1 else ""
+    return held.get(gres, Held(0))
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    """Return the numbers in ``IDX:0-1,4``; none for what counts without them."""
+    found = re.match(r"IDX:([0-9,-]+)\Z", text)
+    if found is None:
+        return ()
+    spans = (part.partition("-")[::2] for part in found[1].split(",") if part)
+    return tuple(n for low, high in spans for n in range(int(low), int(high or low) + 1))

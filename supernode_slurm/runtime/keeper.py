@@ -173,10 +173,22 @@ class _Tail:
         self._last = last[-_LINE_BYTES:]
 
     def lines(self) -> list[str]:
-        """Return the lines as text, progress bars in their last state, empty ones left out."""
+        """Return the lines as text, progress bars in their last state, empty ones left out.
+
+        What would steer a terminal is shown escaped.
+        """
         every = (line.rstrip(b"\r").rpartition(b"\r")[2] for line in (*self._lines, self._last))
         texts = (line[-_LINE_BYTES:].decode("utf-8", "replace").rstrip() for line in every)
-        return [text for text in texts if text][-_LINES:]
+        return [_plain(text) for text in texts if text][-_LINES:]
+
+
+def _plain(text: str) -> str:
+    return "".join(
+        letter
+        if letter.isprintable() or letter in "\t\u00a0\u3000"
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
 
 
 def _leave(end: End) -> NoReturn:

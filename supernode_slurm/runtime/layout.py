@@ -6,13 +6,16 @@ Python 3.8, standard library only.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Mapping, Sequence, Tuple
 
 from ..hostlist import fold
 from ..plan import DeviceGroup, Plan
-from .job import Component, hosts
+from .job import Component, Held, devices_among, held_by_job, hosts, per_node
 from .problem import LaunchError
+
+_Node = Tuple[str, int, int, Tuple[int, ...]]
+"""Its name, group, processes, devices."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Place:
     """Rank of its first process."""
     count: int
     """How many processes the training has on it."""
+    devices: tuple[int, ...] = ()
+    """Which of the node's devices the job holds, where Slurm tells its tasks nothing of them."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,13 @@ class Layout:
 
     def dumps(self) -> str:
         """Return the map as text, neighbours that are alike folded: Linux takes 128 KiB."""
-        runs: list[tuple[int, int, list[str]]] = []
+        runs: list[tuple[tuple[int, int, tuple[int, ...]], list[str]]] = []
         for place in self.places:
-            if not runs or runs[-1][:2] != (place.group, place.count):
-                runs.append((place.group, place.count, []))
-            runs[-1][2].append(place.node)
-        folded = [[group, count, fold(nodes, sort=False)] for group, count, nodes in runs]
+            alike = (place.group, place.count, place.devices)
+            if not runs or runs[-1][0] != alike:
+                runs.append((alike, []))
+            runs[-1][1].append(place.node)
+        folded = [[*alike, fold(nodes, sort=False)] for alike, nodes in runs]
         return json.dumps([folded, self.master, self.port, self.per_node], separators=(",", ":"))
 
 
@@ -58,10 +64,38 @@ def loads(text: str) -> Layout:
     """Return the map that a text holds."""
     try:
         runs, master, port, per_node = json.loads(text)
-        nodes = [(node, group, count) for group, count, names in runs for node in hosts(names)]
+        nodes = [
+            (node, group, count, tuple(devices))
+            for group, count, devices, names in runs
+            for node in hosts(names)
+        ]
     except (TypeError, ValueError) as error:
         raise LaunchError(f"SN_LAYOUT is not a rank map: {error}") from error
     return Layout(_ranked(nodes), master, port, per_node)
+
+
+def make_places(
+    environ: Mapping[str, str], parts: Sequence[Component], plan: Plan | None, per_node: bool
+) -> tuple[Place, ...]:
+    """Return the map of a job, or step: the plan's, else of Slurm's tasks and devices."""
+    groups = plan.groups if plan is not None else ()
+    planned = plan is not None and bool(plan.pipelines)
+    counted = not planned and (per_node or not all(part.asked for part in parts))
+    held = {}
+    if counted or any(group.gres != "gpu" for group in groups):
+        kinds = kinds_of(parts, groups)
+        held = {
+            node: devices_among(found, groups[kinds[node]].gres if node in kinds else "")
+            for node, found in held_by_job(environ).items()
+        }
+    if plan is not None and planned:
+        places = place_plan(plan, parts)
+    else:
+        if per_node:
+            # The one task of a node starts a process for each device, whoever asked for tasks.
+            parts = [replace(part, asked=False) for part in parts]
+        places = place_unplanned(parts, {node: item.count for node, item in held.items()}, groups)
+    return _with_devices(places, groups, held)
 
 
 def place_plan(plan: Plan, parts: Sequence[Component]) -> tuple[Place, ...]:
@@ -72,10 +106,10 @@ def place_plan(plan: Plan, parts: Sequence[Component]) -> tuple[Place, ...]:
     """
     whole = [node for part in parts for node in part.tasks]
     left = dict.fromkeys(whole)
-    found: list[tuple[str, int, int]] = []
+    found: list[_Node] = []
     for index, group in enumerate(plan.groups):
-        component = index if group.component < 0 else group.component
-        mine = parts[component].tasks if 1 < len(parts) > component else left
+        component = _component(index, group, parts)
+        mine = left if component is None else parts[component].tasks
         nodes = [node for node in hosts(group.hosts) if node in mine and node in left]
         for node in nodes:
             del left[node]
@@ -85,24 +119,52 @@ def place_plan(plan: Plan, parts: Sequence[Component]) -> tuple[Place, ...]:
                 f"{len(nodes)} ({','.join(nodes) or 'none'}); submit it again"
             )
         _check_domains(group, nodes)
-        found += [(node, index, group.devices_per_node) for node in nodes]
+        found += [(node, index, group.devices_per_node, ()) for node in nodes]
     if left:
         raise LaunchError(f"the plan does not know {','.join(left)}; submit it again")
     return _ranked(found)
 
 
-def place_unplanned(parts: Sequence[Component], devices: Mapping[str, int]) -> tuple[Place, ...]:
+def place_unplanned(
+    parts: Sequence[Component], devices: Mapping[str, int], groups: Sequence[DeviceGroup] = ()
+) -> tuple[Place, ...]:
     """Return the map without a plan: nodes in Slurm's order, a process for each device.
 
     Where the user told Slurm how many tasks a node has, or nothing is known of devices,
-    Slurm's own numbers count.
+    Slurm's own numbers count. Groups only say of what kind a node is.
     """
+    kinds = kinds_of(parts, groups)
     return _ranked(
         [
-            (node, -1, (not part.asked and devices.get(node)) or tasks or 1)
+            (node, kinds.get(node, -1), (not part.asked and devices.get(node)) or tasks or 1, ())
             for part in parts
             for node, tasks in part.tasks.items()
         ]
+    )
+
+
+def kinds_of(parts: Sequence[Component], groups: Sequence[DeviceGroup]) -> dict[str, int]:
+    """Return for each node of the job the index of the group that it belongs to, if any."""
+    found: dict[str, int] = {}
+    whole = {node for part in parts for node in part.tasks}
+    for index, group in enumerate(groups):
+        component = _component(index, group, parts)
+        mine = whole if component is None else parts[component].tasks
+        for node in hosts(group.hosts):
+            if node in mine:
+                found.setdefault(node, index)
+    return found
+
+
+def _with_devices(
+    places: Sequence[Place], groups: Sequence[DeviceGroup], held: Mapping[str, Held]
+) -> tuple[Place, ...]:
+    """Return the map with the devices that the job holds of each GRES that is not a gpu."""
+    return tuple(
+        replace(place, devices=held[place.node].indices)
+        if place.group >= 0 and groups[place.group].gres != "gpu" and place.node in held
+        else place
+        for place in places
     )
 
 
@@ -118,11 +180,34 @@ def check_tasks(places: Sequence[Place], parts: Sequence[Component], per_node: b
             )
 
 
-def _ranked(nodes: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
+def check_step(layout: Layout, environ: Mapping[str, str]) -> None:
+    """Refuse to run in a step of ours that srun has not started as the rank map says."""
+    nodes = hosts(environ.get("SLURM_STEP_NODELIST", ""))
+    tasks = per_node(nodes, environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    mine = [place for place in layout.places if place.node in tasks]
+    missing = {place.node for place in layout.places}.difference(nodes)
+    if nodes and missing and not environ.get("SLURM_HET_SIZE"):
+        raise LaunchError(f"srun left out {fold(missing)}: leave the nodes to sn-launch")
+    for place in mine:
+        wanted = 1 if layout.per_node else place.count
+        if tasks[place.node] not in (0, wanted):
+            raise LaunchError(
+                f"{place.node} needs {wanted} tasks, srun started {tasks[place.node]}: leave "
+                "their number to sn-launch"
+            )
+
+
+def _component(index: int, group: DeviceGroup, parts: Sequence[Component]) -> int | None:
+    """Return the component that holds a group; None where the job is not made of several."""
+    component = index if group.component < 0 else group.component
+    return component if 1 < len(parts) > component else None
+
+
+def _ranked(nodes: Sequence[_Node]) -> tuple[Place, ...]:
     places: list[Place] = []
     first = 0
-    for node, group, count in nodes:
-        places.append(Place(node, group, first, count))
+    for node, group, count, devices in nodes:
+        places.append(Place(node, group, first, count, devices))
         first += count
     return tuple(places)
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import os
 import re
 import socket
 from typing import Iterable, Iterator, Mapping
@@ -56,12 +54,15 @@ def free_ports(job: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def claim_port(ports: Iterable[int], folder: str) -> Iterator[int]:
-    """Yield the first of some ports that no other launcher of this user on this machine has."""
+def claim_port(ports: Iterable[int]) -> Iterator[int]:
+    """Yield the first of some ports that no other launcher on this machine has.
+
+    A name in Linux's abstract namespace is the claim: it leaves no file, whatever happens.
+    """
     for port in ports:
-        with open(os.path.join(folder, str(port)), "w", encoding="utf-8") as claim:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as claim:
             try:
-                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                claim.bind(f"\0sn-launch.port.{port}")
             except OSError:
                 continue
             yield port

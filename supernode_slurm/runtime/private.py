@@ -6,57 +6,116 @@ Python 3.8, standard library only.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import stat
-from typing import Iterator, Mapping
+import tempfile
+from typing import Callable, Iterator, Mapping
 
 from .problem import LaunchError
 
+_TRIES = 10
 
-def directory(environ: Mapping[str, str], name: str) -> str:
-    """Return the path of a directory of this name, made where it is missing.
 
-    It lies in TMPDIR or /tmp. Raises ``LaunchError`` where somebody else made it first.
+class Folder:
+    """A directory in TMPDIR or /tmp, made when it is first needed.
+
+    The user's processes on this node share one of the same name. Where somebody else has
+    taken the name of all our directories, each process has one of its own.
     """
-    own = _own(environ)
-    for path in (own, os.path.join(own, name)):
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path, 0o700)
-            found = os.lstat(path)
-        except OSError as error:
-            raise LaunchError(f"cannot make {path}: {error.strerror}; set TMPDIR") from error
-        mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if not mine or found.st_mode & 0o077:
-            raise LaunchError(f"{path} is not a directory of yours alone: set TMPDIR to another")
-    return path
+
+    def __init__(self, environ: Mapping[str, str], name: str) -> None:
+        """Remember where it would lie."""
+        bases = dict.fromkeys(filter(None, [environ.get("TMPDIR"), "/tmp"]))
+        self._bases, self._name = list(bases), name
+        self._path, self._is_shared = "", False
+
+    @property
+    def path(self) -> str:
+        """Return its path. Raises ``LaunchError`` where it cannot be made."""
+        if not self._path:
+            self._path, self._is_shared = self._make()
+        return self._path
+
+    def _make(self) -> tuple[str, bool]:
+        reason = ""
+        for base in self._bases:
+            own = os.path.join(base, f"sn-launch.{os.geteuid()}")
+            try:
+                return _below(own, self._name), True
+            except OSError:
+                pass
+            try:
+                return tempfile.mkdtemp(prefix=f"sn-launch.{os.geteuid()}.", dir=base), False
+            except OSError as error:
+                reason = f"{base}: {error.strerror}"
+        raise LaunchError(f"cannot make a directory in {reason}; set TMPDIR to where you can")
+
+    def once(self, name: str, make: Callable[[], str]) -> str:
+        """Return the text that the first of the processes on this node makes for all."""
+        path = os.path.join(self.path, name)
+        if not self._is_shared:
+            return make()
+        with open(os.path.join(self.path, f".{name}.lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever held it and died leaves it to the next
+            try:
+                with open(path, encoding="utf-8") as stream:
+                    return stream.read()
+            except FileNotFoundError:
+                text = make()
+                write(self.path, name, text)
+                return text
+
+    def leave(self, who: str, count: int) -> None:
+        """Say that one of so many processes needs it no more; the last removes it."""
+        if not self._path:
+            return
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_CREAT
+            os.close(os.open(os.path.join(self._path, f".left.{who}"), flags, 0o600))
+            left = sum(name.startswith(".left.") for name in os.listdir(self._path))
+            if not self._is_shared or left >= count:
+                self.remove()
+
+    def remove(self) -> None:
+        """Remove it, and the directory around it where that is empty."""
+        if self._path:
+            shutil.rmtree(self._path, ignore_errors=True)
+            if self._is_shared:
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.dirname(self._path))
 
 
 @contextlib.contextmanager
 def temporary(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the path of a directory that is gone afterwards."""
-    path = directory(environ, os.urandom(8).hex())
+    folder = Folder(environ, os.urandom(8).hex())
     try:
-        yield path
+        yield folder.path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        folder.remove()
 
 
-def _own(environ: Mapping[str, str]) -> str:
-    base = environ.get("TMPDIR", "")
-    if not (os.path.isdir(base) and os.access(base, os.W_OK)):
-        base = "/tmp"
-    return os.path.join(base, f"sn-launch.{os.geteuid()}")
+def _below(own: str, name: str) -> str:
+    """Return a directory below our own one, both made where missing.
 
-
-def leave(environ: Mapping[str, str], name: str, who: str, count: int) -> None:
-    """Say that one of so many processes needs a directory no more; the last removes it."""
-    path = os.path.join(_own(environ), name)
-    with contextlib.suppress(OSError):
-        os.close(os.open(os.path.join(path, f"left.{who}"), os.O_WRONLY | os.O_CREAT, 0o600))
-        if sum(name.startswith("left.") for name in os.listdir(path)) >= count:
-            shutil.rmtree(path, ignore_errors=True)
+    Raises ``OSError`` where one cannot be made, or is not this user's alone.
+    """
+    inner = os.path.join(own, name)
+    for _ in range(_TRIES):
+        try:
+            for path in (own, inner):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path, 0o700)
+                found = os.lstat(path)
+                mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+                if not mine or found.st_mode & 0o077:
+                    raise PermissionError(path)
+        except FileNotFoundError:
+            continue  # another process found ours empty and removed it
+        return inner
+    raise PermissionError(inner)
 
 
 def write(folder: str, name: str, text: str) -> str:

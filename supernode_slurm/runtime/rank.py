@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Mapping, Sequence
 
-from ..plan import DeviceGroup, Plan
+from ..plan import DeviceGroup, Mesh, Plan
 from .job import number
 from .layout import Layout, Place
-from .part import Part, part_of
 from .problem import LaunchError
 
 _SET_BY_SLURM = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 """For gres/gpu, unless gres.conf flags another vendor or none (gres.conf(5))."""
 _CONTAINERS = {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """The place of a rank in the plan, and its samples of every global batch."""
+
+    mesh: Mesh
+    tp_rank: int
+    stage: int
+    replica: int
+    samples: int
+    offset: int
+    accumulation: int
+    """Micro-batches of its replica per step."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +54,43 @@ class Rank:
 
     @property
     def group(self) -> DeviceGroup | None:
-        """Return the devices of its node."""
-        return None if self.plan is None else self.plan.groups[self.place.group]
+        """Return the devices of its node, None where nobody knows them."""
+        if self.plan is None or self.place.group < 0:
+            return None
+        return self.plan.groups[self.place.group]
 
     @property
     def part(self) -> Part | None:
         """Return what it computes, None where the job is placed and not planned."""
         return None if self.plan is None else part_of(self.plan, self.number)
+
+
+def part_of(plan: Plan, rank: int) -> Part | None:
+    """Return what a rank computes; None where the job is placed and not planned."""
+    start, offset, replica = 0, 0, 0
+    for pipeline in plan.pipelines:
+        stage = 0
+        for mesh in pipeline.meshes:
+            if rank < start + mesh.devices:
+                index = rank - start
+                width = mesh.tp * mesh.cp
+                mine = index // width % mesh.dp
+                each, more = divmod(pipeline.samples, mesh.dp)
+                samples = each + (mine < more)
+                return Part(
+                    mesh,
+                    tp_rank=index % mesh.tp,
+                    stage=stage + index // (width * mesh.dp),
+                    replica=replica + mine,
+                    samples=samples,
+                    offset=offset + mine * each + min(mine, more),
+                    accumulation=-(-samples // mesh.micro_batch),
+                )
+            start += mesh.devices
+            stage += mesh.pp
+        offset += pipeline.samples
+        replica += pipeline.meshes[0].dp
+    return None
 
 
 def find_rank(environ: Mapping[str, str], layout: Layout, plan: Plan | None) -> Rank:
@@ -71,7 +114,7 @@ def variables(environ: Mapping[str, str], rank: Rank) -> dict[str, str]:
     }
     group = rank.group
     if group is not None:
-        found.update(visible_devices(environ, group))
+        found.update(visible_devices(environ, group, rank.place.devices))
         found.update({key: text for key, text in group.environment.items() if key not in environ})
         found.update({"SN_GROUP": group.name, "SN_ACCELERATOR": group.accelerator})
     if rank.layout.per_node:
@@ -103,21 +146,24 @@ def _share(rank: Rank) -> dict[str, int]:
 
 def node_processes(environ: Mapping[str, str], rank: Rank) -> int:
     """Return how many processes a node's one task starts: the plan's, else its devices'."""
-    if rank.plan is not None:
+    if rank.plan is not None and rank.plan.pipelines:
         return rank.place.count
-    return max(rank.place.count, number(environ, "SLURM_GPUS_ON_NODE"))
+    return number(environ, "SLURM_GPUS_ON_NODE") or rank.place.count
 
 
-def visible_devices(environ: Mapping[str, str], group: DeviceGroup) -> dict[str, str]:
+def visible_devices(
+    environ: Mapping[str, str], group: DeviceGroup, held: Sequence[int] = ()
+) -> dict[str, str]:
     """Return the vendor's variables, where nobody set them.
 
     What Slurm set for its own vendors is right also where cgroups renumber the devices.
     Without it the step's list; SLURM_JOB_GPUS shows the first component's devices in a
-    heterogeneous job. A GRES that is not called gpu leaves no list: whole nodes then.
+    heterogeneous job. For a GRES that is not called gpu those that the job holds, of which
+    Slurm tells its tasks nothing; whole nodes where that is not known.
     """
     found = [environ[name] for name in _SET_BY_SLURM if environ.get(name)]
     if group.gres != "gpu":
-        found = []
+        found = [",".join(map(str, held))]
     elif not found:
         found = [environ.get("SLURM_STEP_GPUS", "")]
         if not environ.get("SLURM_HET_SIZE"):

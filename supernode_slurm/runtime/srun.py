@@ -16,8 +16,15 @@ from typing import Mapping, Sequence
 
 from .job import Component
 from .layout import Layout
-from .problem import LaunchError, say
+from .problem import USAGE, LaunchError, say
 
+_PLACES = ("ntasks", "nodes", "nodelist", "nodefile", "exclude", "distribution", "relative",
+           "ntasks-per-node", "het-group")  # fmt: skip
+_STREAMS = ("output", "error", "pty")
+_SHORT = {
+    "n": "ntasks", "N": "nodes", "w": "nodelist", "F": "nodefile", "x": "exclude",
+    "m": "distribution", "r": "relative", "o": "output", "e": "error",
+}  # fmt: skip
 NOT_HANDED_DOWN = frozenset(
     (
         "SLURM_NTASKS",
@@ -44,6 +51,10 @@ NOT_HANDED_DOWN = frozenset(
     )
 )
 """What srun would read of a job's environment beside its options."""
+_WAY_OUT = (
+    "sn-launch reads the ranks' stderr through srun, to name the one that dies; write to files "
+    "with sn-launch sh -c 'exec \"$@\" > out.$RANK 2> err.$RANK' sh COMMAND"
+)
 _MEMORY = ("SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE")
 
 
@@ -56,6 +67,37 @@ class Step:
     """Job ids of the components that it spans."""
 
 
+def check_options(options: Sequence[str]) -> None:
+    """Refuse options for srun that would break the rank map, or the watch over the ranks."""
+    before = ""
+    for option in options:
+        if not option.startswith("-"):
+            joined = f"{before}={option}" if before.startswith("--") else f"{before}{option}"
+            raise LaunchError(
+                f"--srun={option}: an option of srun begins with '-'; write it and its value as "
+                f"one: --srun={joined if before else '--NAME=VALUE'}",
+                USAGE,
+            )
+        before = option
+        name = option[2:].partition("=")[0] if option[1:2] == "-" else _SHORT.get(option[1:2], "")
+        if name and any(full.startswith(name) for full in _PLACES):
+            raise LaunchError(
+                f"--srun={option}: sn-launch itself says where and how many ranks start; ask "
+                "sbatch for other nodes or --ntasks-per-node, or start srun yourself: "
+                "srun ... sn-launch COMMAND",
+                USAGE,
+            )
+        if name and any(full.startswith(name) for full in _STREAMS):
+            raise LaunchError(f"--srun={option}: {_WAY_OUT}", USAGE)
+
+
+def check_streams(environ: Mapping[str, str]) -> None:
+    """Refuse variables of srun that take the ranks' stderr away from the launcher."""
+    for name in ("SLURM_STDOUTMODE", "SLURM_STDERRMODE"):
+        if environ.get(name):
+            raise LaunchError(f"{name} is set: {_WAY_OUT}", USAGE)
+
+
 def steps(
     parts: Sequence[Component], options: Sequence[Sequence[str]], rank: Sequence[str], apart: bool
 ) -> list[Step]:
@@ -63,6 +105,8 @@ def steps(
 
     ``options`` are those of each component, ``rank`` is the command of every task.
     """
+    if ":" in rank:
+        raise LaunchError("srun takes a lone ':' for its own: avoid it in the command", USAGE)
     if len(parts) < 2:
         return [Step(("srun", *options[0], *rank), (parts[0].job,))]
     if apart:
@@ -70,8 +114,6 @@ def steps(
             Step(("srun", f"--het-group={index}", *options[index], *rank), (part.job,))
             for index, part in enumerate(parts)
         ]
-    if ":" in rank:
-        raise LaunchError("in a heterogeneous job srun takes a lone ':' for its own: avoid it")
     argv = ["srun"]
     for index in range(len(parts)):
         argv += [":"] if index else []
@@ -82,15 +124,14 @@ def steps(
 def task_options(part: Component, layout: Layout, hostfile: str) -> list[str]:
     """Return the options that start the map's tasks on the nodes of one component.
 
-    ``hostfile`` names the file of ``uneven_hosts``.
+    ``hostfile`` names the file of ``uneven_hosts``, empty where there is none.
     """
     counts = tasks_on(part, layout)
-    each = set(counts.values())
     total = sum(counts.values())
     # --export: sbatch's --export=NONE would keep the plan from the ranks.
     argv = ["--kill-on-bad-exit=1", "--export=ALL", f"--ntasks={total}"]
-    if len(each) == 1:
-        argv += [f"--nodes={len(counts)}", f"--ntasks-per-node={each.pop()}"]
+    if not hostfile:
+        argv += [f"--nodes={len(counts)}", f"--ntasks-per-node={total // len(counts)}"]
     else:  # 24.11 refuses --nodes beside it
         argv += ["--distribution=arbitrary", f"--nodelist={hostfile}"]
     argv += _cpus(part, counts)
@@ -107,11 +148,21 @@ def tasks_on(part: Component, layout: Layout) -> dict[str, int]:
 
 
 def uneven_hosts(part: Component, layout: Layout) -> str | None:
-    """Return the text of a host file for --distribution=arbitrary; None where none is needed."""
+    """Return the text of a host file for --distribution=arbitrary; None where none is needed.
+
+    22.05 gives nodes tasks by their CPUs, whatever --ntasks-per-node says.
+    """
     counts = tasks_on(part, layout)
-    if len(set(counts.values())) == 1:
+    if len(set(counts.values())) == 1 and len(set(part.cpus.values())) < 2:
         return None
     return "".join(f"{node}\n" * count for node, count in counts.items())
+
+
+def beside(parts: Sequence[Component], index: int, nodes: int = 1) -> list[str]:
+    """Return the srun of one task per node beside whatever else runs on a component."""
+    argv = ["srun", "--overlap", "--gres=none", "--export=ALL", f"--nodes={nodes}"]
+    argv += [f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    return [*argv, *([f"--het-group={index}"] if len(parts) > 1 else [])]
 
 
 def _cpus(part: Component, counts: Mapping[str, int]) -> list[str]:

@@ -6,23 +6,29 @@ Python 3.8, standard library only.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+from dataclasses import replace
 from typing import Mapping
 
-from ..plan import Plan
+from ..hostlist import fold
+from ..plan import Plan, dumps
 from . import private, record
-from .carried import plan_once_per_node, read_plan
 from .entry import Words
-from .fill import fill
-from .job import components, number, step_name
+from .fill import fill, warn_of_no_plan
+from .job import components, hosts, number, per_node, step_name, whole_job
 from .keeper import End, become, keep
-from .layout import Layout, check_tasks, loads, place_plan, place_unplanned
+from .layout import Layout, check_step, check_tasks, loads, make_places
 from .master import address, candidates, is_free, wished_port
+from .planning import plan_here, read_plan
+from .private import Folder
 from .problem import USAGE, LaunchError, cause, pass_on, say
 from .rank import Rank, find_rank, for_container, node_processes, seen_devices, variables
 
 _OURS = ("SN_LAYOUT", "SN_MARK", "SN_CARRIED", "SN_CARRIED_FILE")
 """Between the two sides of the launcher alone."""
+_OF_ONE_PROCESS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+"""A launcher of a node's processes would take what it inherits of these for its own."""
 
 
 def run_task(environ: Mapping[str, str], words: Words) -> int:
@@ -30,36 +36,94 @@ def run_task(environ: Mapping[str, str], words: Words) -> int:
     mark = environ.get("SN_MARK", "") if words.is_rank else ""
     if mark and environ.get("SLURM_PROCID") == "0":
         pass_on(record.encode(mark, {"kind": "step", "step": environ["SLURM_STEP_ID"]}))
-    if words.is_rank:
-        layout, plan = loads(environ.get("SN_LAYOUT", "")), read_plan(environ)
-    else:
-        layout, plan = _by_hand(environ, words)
-    rank = find_rank(environ, layout, plan)
-    _check_port(rank)
-    found = variables(environ, rank)
-    if not words.is_rank and not layout.per_node:
-        _warn_of_hidden_devices({**environ, **found}, rank)
-    folder = _Folder(environ)
-    command = fill(words.command, rank, node_processes(environ, rank), folder.write)
-    child = {name: text for name, text in environ.items() if name not in _OURS}
+    folder = Folder(environ, step_name(environ))
+    try:
+        rank = _find(environ, words, folder)
+        files = _Files(folder)
+        found = variables(environ, rank)
+        command = fill(words.command, rank, node_processes(environ, rank), files.write)
+    except (LaunchError, OSError, SystemExit):
+        if mark:
+            pass_on(record.encode(mark, {"kind": "refused"}))
+        folder.leave(environ.get("SLURM_LOCALID", "0"), _tasks_here(environ))
+        raise
+    gone = {*_OURS, *(_OF_ONE_PROCESS if rank.layout.per_node else ())}
+    child = {name: text for name, text in environ.items() if name not in gone}
     child = {**child, **for_container(command, found), **found}
     if environ.get("SN_WATCH") == "0" or os.isatty(2):
+        if not files.are_written:
+            folder.leave(str(rank.local), _sharers(rank))
         become(command, child)
-    keep(command, child, lambda end: _finish(end, rank, environ, mark))
+    keep(command, child, lambda end: _finish(end, rank, environ, folder))
 
 
-def _by_hand(environ: Mapping[str, str], words: Words) -> tuple[Layout, Plan | None]:
-    """Return the rank map of a step that somebody else started."""
+def _find(environ: Mapping[str, str], words: Words, folder: Folder) -> Rank:
+    """Return who this task is, once its step is what the rank map says."""
+    if words.is_rank:
+        layout, plan = loads(environ.get("SN_LAYOUT", "")), read_plan(environ)
+        check_step(layout, environ)
+    else:
+        layout, plan = _by_hand(environ, words, folder)
+    rank = find_rank(environ, layout, plan)
+    _check_port(rank)
+    if not words.is_rank and not layout.per_node:
+        _warn_of_hidden_devices({**environ, **variables(environ, rank)}, rank)
+    return rank
+
+
+def _tasks_here(environ: Mapping[str, str]) -> int:
+    """Return how many tasks this step has on this node."""
+    nodes = hosts(environ.get("SLURM_STEP_NODELIST", ""))
+    tasks = per_node(nodes, environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    return tasks.get(environ.get("SLURMD_NODENAME", ""), 1)
+
+
+def _by_hand(
+    environ: Mapping[str, str], words: Words, folder: Folder
+) -> tuple[Layout, Plan | None]:
+    """Return the rank map of a step that somebody else started; one task of a node makes it."""
     if words.options:
         raise LaunchError("--srun is for the batch script: this task is already in a step", USAGE)
-    parts = components(environ)
-    plan = plan_once_per_node(environ, parts)
-    places = place_plan(plan, parts) if plan is not None else place_unplanned(parts, {})
+
+    refused: list[LaunchError] = []
+
+    def make() -> str:
+        try:
+            layout, plan = _make(environ, words)
+        except LaunchError as error:
+            refused.append(error)
+            return json.dumps({"code": error.exit_code})
+        return json.dumps({"layout": layout.dumps(), "plan": dumps(plan) if plan else ""})
+
+    made = json.loads(folder.once("map", make))
+    if refused:
+        raise refused[0]
+    if "code" in made:
+        raise SystemExit(made["code"])
+    return loads(made["layout"]), read_plan({"SN_PLAN": made["plan"]})
+
+
+def _make(environ: Mapping[str, str], words: Words) -> tuple[Layout, Plan | None]:
+    speaks = environ.get("SLURM_NODEID", "0") == "0"
+    parts, whole = components(environ), whole_job(environ)
+    plan = plan_here(environ, whole, speaks)
+    left_out = [node for one, all_ in zip(parts, whole) for node in all_.tasks if node not in
+                one.tasks]  # fmt: skip
+    if plan is not None and plan.pipelines and left_out:
+        plan = replace(plan, pipelines=(), arguments=(), files={})
+        if speaks:
+            say(
+                "warning",
+                f"placed, not planned: this step leaves out {fold(left_out)}, and the plan is for "
+                "the whole job; leave srun to sn-launch to train by it",
+            )
+    if speaks:
+        warn_of_no_plan(words.command, plan)
+    places = make_places(environ, parts, plan, words.per_node)
     check_tasks(places, parts, words.per_node)
-    master = address(places[0].node, environ)
     job, step = number(environ, "SLURM_JOB_ID"), number(environ, "SLURM_STEP_ID")
     port = wished_port(environ) or next(candidates(job, step))
-    return Layout(places, master, port, words.per_node), plan
+    return Layout(places, address(places[0].node, environ), port, words.per_node), plan
 
 
 def _check_port(rank: Rank) -> None:
@@ -82,30 +146,34 @@ def _warn_of_hidden_devices(environ: Mapping[str, str], rank: Rank) -> None:
         )
 
 
-class _Folder:
-    """Where this step's files lie on this node; made for the first of them."""
+class _Files:
+    """The plan's files on this node."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
+    def __init__(self, folder: Folder) -> None:
+        self._folder, self.are_written = folder, False
 
     def write(self, name: str, text: str) -> str:
         if os.path.basename(name) != name:
             raise LaunchError(f"the plan's file {name!r} has no plain name; submit the job again")
-        folder = private.directory(self._environ, step_name(self._environ))
-        return private.write(folder, name, text)
+        self.are_written = True
+        return private.write(self._folder.path, name, text)
 
 
-def _finish(end: End, rank: Rank, environ: Mapping[str, str], mark: str) -> None:
-    """Report a bad end; the last task of the node clears up."""
-    if not end.is_good and mark:
+def _sharers(rank: Rank) -> int:
+    return 1 if rank.layout.per_node else rank.place.count
+
+
+def _finish(end: End, rank: Rank, environ: Mapping[str, str], folder: Folder) -> None:
+    """Report the end; the last task of the node clears up."""
+    mark = environ.get("SN_MARK", "")
+    if mark:
         _report(end, rank, mark)
     elif not end.is_good and not end.told:
         say(
             "error",
             "\n".join([f"{_who(rank)} ended with {cause(end.code, end.signal)}", *_shown(end)]),
         )
-    count = 1 if rank.layout.per_node else rank.place.count
-    private.leave(environ, step_name(environ), str(rank.local), count)
+    folder.leave(str(rank.local), _sharers(rank))
     if end.told and environ.get("SN_CARRIED_FILE"):
         # The launcher will not get the time to do it.
         with contextlib.suppress(OSError):
@@ -124,7 +192,7 @@ def _shown(end: End) -> list[str]:
 
 def _report(end: End, rank: Rank, mark: str) -> None:
     key = rank.number
-    for line in () if end.told else end.lines:
+    for line in () if end.told or end.is_good else end.lines:
         pass_on(record.encode(mark, {"kind": "line", "rank": key}, line))
     pass_on(record.encode(
             mark,

@@ -12,18 +12,23 @@ import signal
 import socket
 import subprocess
 import time
-from dataclasses import dataclass, field
-from typing import Any, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from .problem import LaunchError, cause, pass_on, say
+from .layout import loads
+from .problem import LaunchError, pass_on, say
 from .program import run
 from .record import Sieve
 from .srun import Step
+from .verdict import Ranks, judge
 
 _CHUNK = 65536
+_PR_SET_PDEATHSIG = 1
 _ASK_S = 30.0
 _GRACE_S = 60.0
 """How long the other steps may take to end, once one has failed; KillWait is 30 s."""
+_AGAIN_S = 2.0
+"""``timeout`` sends its signal twice at once: to us, and to our process group."""
 _NOT_STARTED = (2, 126, 127)
 """No Python (slurmstepd's 2), or none of our files (Python's 2)."""
 _PASSED_BY_SRUN = (signal.SIGUSR1, signal.SIGUSR2)
@@ -40,14 +45,6 @@ class _Running:
     sieve: Sieve
     number: str = ""
     """Its step id, once a rank told it."""
-
-
-@dataclass
-class _Ranks:
-    """What the ranks told."""
-
-    ends: list[dict[str, Any]] = field(default_factory=list)
-    lines: dict[int, list[str]] = field(default_factory=dict)
 
 
 def watch(steps: Sequence[Step], environ: Mapping[str, str], hint: str) -> int:
@@ -74,17 +71,18 @@ def watch(steps: Sequence[Step], environ: Mapping[str, str], hint: str) -> int:
     code = next(filter(None, codes), 0)
     if code in _NOT_STARTED and not any(item.number for item in running):
         say("error", hint)
-    return _judge(watcher.ranks, code)
+    told = environ.get("SN_WATCH") != "0" and any(item.number for item in running)
+    return judge(watcher.ranks, code, loads(environ["SN_LAYOUT"]) if told else None)
 
 
 class _Watcher:
     """Keeps what the steps told, and ends them together."""
 
     def __init__(self, running: Sequence[_Running], environ: Mapping[str, str], job: str) -> None:
-        self.ranks = _Ranks()
+        self.ranks = Ranks()
         self._running, self._environ, self._job = running, environ, job
         self._deadline = 0.0
-        self._asked = False
+        self._asked = 0.0
 
     def patience(self) -> float | None:
         """Return how long to wait for the steps, None for ever."""
@@ -106,8 +104,12 @@ class _Watcher:
             item.number = str(record.get("step", ""))
         elif record["kind"] == "line":
             self.ranks.lines.setdefault(record.get("rank", -1), []).append(record.get("text", ""))
-        elif record["kind"] == "end":
+        elif record["kind"] == "refused":
+            self.ranks.refused = True
+        elif record["kind"] == "end" and (record["code"] or record["signal"]):
             self.ranks.ends.append(record)
+        elif record["kind"] == "end":
+            self.ranks.well.add(record["rank"])
 
     def hear(self, numbers: bytes) -> None:
         """Pass on the signals that came."""
@@ -117,10 +119,12 @@ class _Watcher:
                     item.process.send_signal(number)
             elif number == signal.SIGINT and os.isatty(0):
                 continue  # the terminal sent it to srun as well
+            elif self._asked and time.monotonic() - self._asked < _AGAIN_S:
+                continue
             elif self._asked:
                 self._force()
             elif self._is_running():
-                self._asked = True
+                self._asked = time.monotonic()
                 self._signal(signal.Signals(number).name[3:])
 
     def _is_running(self) -> bool:
@@ -165,10 +169,35 @@ def _start(step: Step, environ: Mapping[str, str], mark: str, index: int) -> _Ru
             stderr=subprocess.PIPE,
             env=dict(environ),
             bufsize=0,
+            preexec_fn=_tie_to_us(),  # noqa: PLW1509 - we have no threads
         )
     except OSError as error:
         raise LaunchError(f"cannot start {step.argv[0]}: {error.strerror}", 127) from error
     return _Running(step, process, Sieve(mark))
+
+
+def _tie_to_us() -> Callable[[], None]:
+    """Return what srun does before it starts: it ends with us, and signals reach us first.
+
+    A signal to our process group would have srun kill the ranks. With a terminal it stays in
+    our group, or it could not read.
+    """
+    alone, parent = not os.isatty(0), os.getpid()
+    libc = None
+    with contextlib.suppress(ImportError, OSError):
+        from ctypes import CDLL
+
+        libc = CDLL(None)
+
+    def tie() -> None:
+        if alone:
+            os.setpgid(0, 0)
+        if libc is not None:
+            libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return tie
 
 
 def _stderr(item: _Running) -> int:
@@ -200,27 +229,3 @@ def _signals() -> Iterator[socket.socket]:
             signal.signal(number, handler)
         ours.close()
         theirs.close()
-
-
-def _judge(ranks: _Ranks, code: int) -> int:
-    """Name the rank that died first; return the exit code of the whole."""
-    alone = [end for end in ranks.ends if not end.get("told")]
-    if not alone:
-        if ranks.ends and code:
-            say("error", f"Slurm, or a user, ended the step: {len(ranks.ends)} ranks with it")
-        return code
-    first = min(alone, key=lambda end: (end["at"], end["rank"]))
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(first["at"]))
-    others = len(ranks.ends) - 1
-    followed = f"; {others} more followed" if others else ""
-    say(
-        "error",
-        "\n".join(
-            [
-                f"{first['text']} died first: {cause(first['code'], first['signal'])}, "
-                f"{when}{followed}",
-                *(f"    {line}" for line in ranks.lines.get(first["rank"], ())),
-            ]
-        ),
-    )
-    return int(first["code"] or 128 + first["signal"])

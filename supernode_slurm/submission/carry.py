@@ -31,5 +31,6 @@ def launcher_lines() -> list[str]:
         "SN_LAUNCH_END",
         'chmod 700 "$SN_CARRIED/sn-launch" || exit 1',
         "trap 'rm -rf \"$SN_CARRIED\"' EXIT",
-        'export SN_CARRIED PATH="$SN_CARRIED:$PATH"',
+        # With exec the launcher takes the script's place, and its trap: it removes it then.
+        'export SN_CARRIED SN_CARRIED_BY=$$ PATH="$SN_CARRIED:$PATH"',
     ]

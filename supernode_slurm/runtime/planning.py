@@ -5,17 +5,14 @@ Python 3.8, standard library only.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
-import time
 from typing import Mapping, Sequence
 
-from ..plan import Plan, dumps, loads
-from . import private
-from .job import Component, step_name
-from .layout import place_plan
+from ..plan import Plan, loads
+from .job import Component
+from .layout import kinds_of, place_plan
 from .problem import BROKEN, LaunchError, say
 from .program import run
 
@@ -45,7 +42,7 @@ def _parse(text: str, origin: str) -> Plan:
             f"{origin} is not a plan that this sn-launch can read: {error}; submit the job with "
             "the sn-submit of the same version"
         ) from error
-    if not plan.groups:
+    if plan.pipelines and not plan.groups:
         raise LaunchError(f"{origin} is a plan without devices; submit the job again")
     return plan
 
@@ -55,74 +52,43 @@ def plan_here(
 ) -> Plan | None:
     """Return the plan for this allocation: the job's own where it fits, else a new one.
 
-    None where the job is placed and not planned. Raises ``LaunchError`` where a plan was
-    promised and cannot be had.
+    A job that is placed and not planned has none, or one without pipelines, whose groups
+    only tell the kinds of its nodes. Raises ``LaunchError`` where a plan was promised and
+    cannot be had.
     """
     plan, unfit = read_plan(environ), None
     if plan is not None:
-        try:
-            place_plan(plan, parts)
+        unfit = _misfit(plan, parts)
+        if unfit is None:
             return plan
-        except LaunchError as error:
-            unfit = error
     sn = None if environ.get("SN_REPLAN") == "0" else _find_sn(environ)
     if sn is None:
-        if unfit is not None:
+        if plan is not None and plan.pipelines and unfit is not None:
             raise unfit
-        if speaks and environ.get("SN_REPLAN") != "0":
+        if plan is None and speaks and environ.get("SN_REPLAN") != "0":
             say("warning", "placed, not planned: the job has no plan, and there is no 'sn' here")
-        return None
+        return plan
     if speaks and unfit is not None:
         say("warning", f"{unfit}: planned anew".replace("; submit it again", ""))
     made = _ask(sn, environ)
-    place_plan(made, parts)
+    if made.pipelines:
+        place_plan(made, parts)
     return made
 
 
-def plan_once_per_node(environ: Mapping[str, str], parts: Sequence[Component]) -> Plan | None:
-    """Return the plan for a step that was started by hand: one task of each node makes it."""
-    if environ.get("SN_REPLAN") == "0" or _fits(read_plan(environ), parts):
-        return plan_here(environ, parts)
-    folder = private.directory(environ, step_name(environ))
-    if environ.get("SLURM_LOCALID", "0") == "0":
-        return _leave_for_others(environ, parts, folder)
-    return _await_first(os.path.join(folder, "plan"))
-
-
-def _fits(plan: Plan | None, parts: Sequence[Component]) -> bool:
-    try:
-        return plan is not None and bool(place_plan(plan, parts))
-    except LaunchError:
-        return False
-
-
-def _leave_for_others(
-    environ: Mapping[str, str], parts: Sequence[Component], folder: str
-) -> Plan | None:
-    try:
-        plan = plan_here(environ, parts, speaks=environ.get("SLURM_PROCID", "0") == "0")
-    except LaunchError as error:
-        private.write(folder, "plan", json.dumps({"code": error.exit_code}))
-        raise
-    private.write(folder, "plan", json.dumps({"plan": dumps(plan) if plan else ""}))
-    return plan
-
-
-def _await_first(path: str) -> Plan | None:
-    deadline = time.monotonic() + _PLAN_S + 30
-    while True:
+def _misfit(plan: Plan, parts: Sequence[Component]) -> LaunchError | None:
+    """Return why a plan is none for these nodes."""
+    if plan.pipelines:
         try:
-            with open(path, encoding="utf-8") as stream:
-                found = json.load(stream)
-            break
-        except FileNotFoundError:
-            pass
-        if time.monotonic() > deadline:
-            raise LaunchError(f"the first task of this node left no plan in {path}")
-        time.sleep(0.1)
-    if "code" in found:
-        raise SystemExit(found["code"])
-    return _parse(found["plan"], path) if found["plan"] else None
+            place_plan(plan, parts)
+        except LaunchError as error:
+            return error
+        return None
+    kinds = kinds_of(parts, plan.groups)
+    unknown = [node for part in parts for node in part.tasks if node not in kinds]
+    if unknown:
+        return LaunchError(f"the plan does not know {','.join(unknown)}; submit it again")
+    return None
 
 
 def _find_sn(environ: Mapping[str, str]) -> str | None:
