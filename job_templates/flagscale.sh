@@ -16,7 +16,8 @@ TOKENIZER=/models/Meta-Llama-3-8B
 DATA=/data/corpus_text_document
 CHECKPOINT=$HOME/checkpoints/llama-3-8b
 
-export PYTHONPATH="$FLAGSCALE${PYTHONPATH:+:$PYTHONPATH}"
+# As FlagScale's runner exports it.
+export PYTHONPATH="$FLAGSCALE:$FLAGSCALE/third_party/Megatron-LM${PYTHONPATH:+:$PYTHONPATH}"
 export CUDA_DEVICE_MAX_CONNECTIONS=1 HCCL_CONNECT_TIMEOUT=3600
 
 sn-launch sh -c 'exec python3 "$@" --hetero-current-device-type "$SN_GROUP"' sh \

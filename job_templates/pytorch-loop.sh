@@ -9,6 +9,8 @@
 # not by ranks: uneven_numpy.py beside this file shows the arithmetic.
 #SBATCH --job-name=train
 #SBATCH --time=1-00:00:00
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
 #SN --framework torch
 set -eu
 

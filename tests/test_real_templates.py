@@ -20,7 +20,7 @@ from supernode_slurm.plan import loads
 from supernode_slurm.slurm import JobId, LiveJob
 from supernode_slurm.slurmconf import find_release, generate
 from supernode_slurm.twin import Twin, TwinSpec, installed_release
-from tests.templates import ALL, STANDINS, Template, edited, room
+from tests.templates import ALL, STANDINS, TEMPLATES, Template, edited, room
 
 pytestmark = [pytest.mark.slurm, pytest.mark.live]
 
@@ -105,6 +105,18 @@ def test_a_template_runs_as_planned(template: Template, site: Site, tmp_path: Pa
             local = sorted(line["local"] for line in mine if line["node"] == node)
             assert local == list(range(group.devices_per_node))
         assert len(nodes) == group.nodes
+
+
+def test_a_loop_of_ones_own_takes_unequal_samples(site: Site, tmp_path: Path) -> None:
+    argv = ["--model=llama-3-8b", "--cards=h100:8,a100:8", "--global-batch=96", "--json"]
+    script = [str(TEMPLATES / "pytorch-loop.sh"), str(STANDINS / "loop.py")]
+    said = json.loads(submit(site, tmp_path, "sn-submit", *argv, *script))
+    plan, ran = loads(json.dumps(said["plan"])), end(site, tmp_path, said["job"])
+    assert ran.job.states == {"COMPLETED"}, ran.output
+    assert [line["rank"] for line in ran.ranks] == list(range(plan.devices))
+    first = {line["offset"]: line["samples"] for line in ran.ranks}
+    taken = [n for offset, count in first.items() for n in range(offset, offset + count)]
+    assert sorted(taken) == list(range(96))
 
 
 def test_a_template_runs_by_plain_sbatch(site: Site, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from math import prod
@@ -19,6 +20,13 @@ LISTS = "--hetero-device-types --hetero-process-meshes --hetero-pipeline-layer-s
 
 def main() -> int:
     """Check this rank; return the exit code."""
+    home = Path(__file__).resolve().parents[2]
+    # megatron lies there, and is imported by its name.
+    paths = [Path(path).resolve() for path in os.environ.get("PYTHONPATH", "").split(":")]
+    need(
+        {home, home / "third_party" / "Megatron-LM"} <= set(paths),
+        "PYTHONPATH lacks FlagScale, or its third_party/Megatron-LM",
+    )
     me = rank()
     plan, pipeline = me.planned()
     same("framework", "flagscale", plan.framework)
