@@ -230,7 +230,8 @@ def test_a_plan_orders_the_ranks_of_counted_features(lab: Lab) -> None:
         DeviceGroup(kind, kind, "nvidia", ("CUDA_VISIBLE_DEVICES",), "gpu", hosts, 1, 2)
         for kind, hosts in (("h100", "h[1-2]"), ("a100", "a1"))
     )
-    plan = shlex.quote(dumps(Plan("", 1, 1, "torch", groups)))
+    lines = tuple(Pipeline(4, (Mesh(n, 1, 1, 2, 1),), (Stage(0, 4),)) for n in (0, 1))
+    plan = shlex.quote(dumps(Plan("m", 8, 1, "torch", groups, lines)))
     text = lab.run(
         f"export SN_PLAN={plan}\n{LAUNCHER} bash -c '{SHOW} group=$SN_GROUP'",
         "-N2", "-C", "[ph*1&pa*1]", "--gres=gpu:2", "--ntasks-per-node=2",
@@ -238,6 +239,80 @@ def test_a_plan_orders_the_ranks_of_counted_features(lab: Lab) -> None:
     assert [line.rpartition(" ")[2] for line in shown(text)] == [
         "group=h100", "group=h100", "group=a100", "group=a100",
     ], text  # fmt: skip
+
+
+def as_user(lab: Lab, script: str) -> str:
+    """Return a script in which sn-launch asks ``sn plan --here``, as it does for users."""
+    return f"unset SN_REPLAN\nexport SN_INVENTORY={lab.folder}/room.yaml\n{script}"
+
+
+USER_SHOW = f"{SHOW} group=$SN_GROUP npus=$ASCEND_RT_VISIBLE_DEVICES"
+
+
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        ("-N2 -w u3,u5 --gpus=8 -c10", {"u3": 3, "u5": 5}),
+        ("-N2 -w h[1-2] --gres=gpu:h100:4 --ntasks-per-node=2 -c4", {"h1": 2, "h2": 2}),
+        ("-N2 -C [ph*1&pa*1] --gres=gpu:2 --ntasks-per-node=2", {"h1": 2, "a1": 2}),
+        ("-N2 -w h[1-2] -n3 --gres=gpu:h100:4", {"h1": 2, "h2": 1}),
+        ("-N2 -w h[1-2] -n8 --gpus=8 -c1", {"h1": 4, "h2": 4}),
+        ("-N1 -w h1 -n4 -c1 --gres=gpu:4 : -N1 -w a1 -n2 --gres=gpu:2", {"h1": 4, "a1": 2}),
+        ("-N1 -w h1 -n2", {"h1": 2}),
+    ],
+)
+def test_as_a_user_runs_it_the_tasks_are_slurms_or_the_users(
+    lab: Lab, options: str, counts: dict[str, int]
+) -> None:
+    script = as_user(lab, f"{LAUNCHER} bash -c '{USER_SHOW}'")
+    text = lab.run(script, *options.split())
+    lines = [line.split() for line in shown(text)]
+    world = sum(counts.values())
+    assert [line[0] for line in lines] == [f"rank={n}/{world}" for n in range(world)], text
+    assert sum(line[1][0] in "hua" for line in lines) == world
+    if "-n3" not in options and "-n8" not in options:  # where Slurm lays them is its own affair
+        per_node = {node: sum(line[1][0] == node[0] for line in lines) for node in counts}
+        assert sorted(per_node.values()) == sorted(
+            sum(count for name, count in counts.items() if name[0] == node[0]) for node in counts
+        ), text
+    if "gpu" in options:
+        assert {line[5] for line in lines} <= {"group=h100", "group=a100"}, text
+
+
+def test_as_a_user_runs_it_behind_srun(lab: Lab) -> None:
+    options = ("-N2", "-w", "h[1-2]", "--gres=gpu:h100:4", "--ntasks-per-node=2", "-c4")
+    text = lab.run(as_user(lab, f"srun {LAUNCHER} bash -c '{USER_SHOW}'"), *options)
+    assert [line.split()[0] for line in shown(text)] == [f"rank={n}/4" for n in range(4)], text
+    text = lab.run(as_user(lab, f"srun -N1 -n2 {LAUNCHER} bash -c '{USER_SHOW}'"), *options)
+    assert [line.split()[0] for line in shown(text)] == ["rank=0/2", "rank=1/2"], text
+
+
+def test_as_a_user_runs_it_in_tasks_of_an_array(lab: Lab) -> None:
+    options = ("-N1", "-w", "h1", "--gres=gpu:2", "-c4", "--array=0-1")
+    job, _ = lab.submit(
+        as_user(lab, f"exec > {lab.folder}/array.$SLURM_ARRAY_TASK_ID 2>&1\n"
+                f"{LAUNCHER} bash -c '{USER_SHOW}'"), *options,
+    )  # fmt: skip
+    for task in (0, 1):
+        await_text(lab.folder / f"array.{task}", "^rank=", 2, re.MULTILINE)
+        text = (lab.folder / f"array.{task}").read_text()
+        assert [line.split()[0] for line in shown(text)] == ["rank=0/2", "rank=1/2"], text
+        assert text.count("group=h100") == 2, text
+        lab.wait(f"{job}_{task}")
+
+
+def test_two_jobs_on_one_node_get_different_npus(lab: Lab) -> None:
+    script = as_user(lab, f"{LAUNCHER} bash -c '{USER_SHOW}; sleep 5'")
+    options = ("-p", "npu", "-N1", "-w", "n1", "--gres=npu:2", "-c2", "--mem=1G")
+    jobs = [lab.submit(script, *options) for _ in range(2)]
+    seen = []
+    for job, output in jobs:
+        lab.wait(job)
+        text = output.read_text()
+        found = set(re.findall(r"npus=(\S*)", text))
+        assert len(found) == 1, text
+        seen += found.pop().split(",")
+    assert sorted(seen) == ["0", "1", "2", "3"]
 
 
 HET = (
@@ -303,10 +378,10 @@ def test_a_rank_of_a_step_by_hand_names_itself(lab: Lab) -> None:
     assert "ended with 9\n" in text
 
 
-def await_text(output: Path, pattern: str, count: int) -> None:
+def await_text(output: Path, pattern: str, count: int, flags: int = 0) -> None:
     for _ in range(600):
         text = output.read_text() if output.exists() else ""
-        if len(re.findall(pattern, text)) >= count:
+        if len(re.findall(pattern, text, flags)) >= count:
             return
         time.sleep(0.1)
     raise AssertionError(f"no {pattern!r} in:\n{text}")
