@@ -310,6 +310,21 @@ def test_a_placed_document_tells_kinds_and_no_numbers() -> None:
     assert shown["CUDA_VISIBLE_DEVICES"] == "0,1,2"
 
 
+def test_as_many_tasks_as_devices_are_laid_by_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {node: {"gpu": Held(8, ())} for node in ("n1", "n2")}
+    monkeypatch.setattr(layout, "held_by_job", lambda _: held)
+    env = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "15,1", "SLURM_NTASKS": "16"}
+
+    def counts(**more: str) -> list[int]:
+        found = {**env, **more}
+        places = layout.make_places(found, job.components(found), None, per_node=False)
+        return [place.count for place in places]
+
+    assert counts() == [8, 8]
+    assert counts(SLURM_NTASKS_PER_NODE="8") == [15, 1]
+    assert counts(SLURM_TASKS_PER_NODE="14,1", SLURM_NTASKS="15") == [14, 1]
+
+
 def test_kinds_of_components_follow_the_component() -> None:
     document = Plan("", 1, 1, "torch", (replace(A100, component=1), replace(H100, component=0)))
     parts = job.components(HET)

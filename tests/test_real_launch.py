@@ -270,7 +270,7 @@ def test_as_a_user_runs_it_the_tasks_are_slurms_or_the_users(
     world = sum(counts.values())
     assert [line[0] for line in lines] == [f"rank={n}/{world}" for n in range(world)], text
     assert sum(line[1][0] in "hua" for line in lines) == world
-    if "-n3" not in options and "-n8" not in options:  # where Slurm lays them is its own affair
+    if "-n3" not in options:  # where Slurm lays them is its own affair
         per_node = {node: sum(line[1][0] == node[0] for line in lines) for node in counts}
         assert sorted(per_node.values()) == sorted(
             sum(count for name, count in counts.items() if name[0] == node[0]) for node in counts
@@ -299,6 +299,41 @@ def test_as_a_user_runs_it_in_tasks_of_an_array(lab: Lab) -> None:
         assert [line.split()[0] for line in shown(text)] == ["rank=0/2", "rank=1/2"], text
         assert text.count("group=h100") == 2, text
         lab.wait(f"{job}_{task}")
+
+
+def test_in_a_shell_of_srun_it_starts_the_whole_job(lab: Lab) -> None:
+    inner = shlex.quote(f"{LAUNCHER} bash -c {shlex.quote(SHOW)}")
+    shell = shlex.quote(f"srun -N1 -n1 --pty bash -c {inner}")
+    text = lab.run(
+        as_user(lab, f"script -qec {shell} /dev/null"),
+        "-N2", "-w", "h[1-2]", "--gres=gpu:2", "-c4",
+    )  # fmt: skip
+    assert sorted(line.split()[0] for line in shown(text.replace("\r", ""))) == [
+        f"rank={n}/4" for n in range(4)
+    ], text
+
+
+def test_timeout_tells_the_ranks_and_leaves_none(lab: Lab) -> None:
+    (lab.folder / "listen.py").write_text(LISTEN)
+    text = lab.run(
+        f"timeout 5 {LAUNCHER} {sys.executable} {lab.folder}/listen.py\n"
+        f"timeout -s KILL 5 {LAUNCHER} sh -c 'echo ready; exec sleep 7777.5'\nsleep 3\n"
+        "grep -lz '^7777.5' /proc/[0-9]*/cmdline && echo left\necho done",
+        "-N2", "-w", "h[1-2]", "--ntasks-per-node=1",
+    )  # fmt: skip
+    assert len(re.findall(r"rank \d got SIGTERM", text)) == 2, text
+    assert len(re.findall("^ready$", text, re.MULTILINE)) == 2, text
+    assert "left" not in text
+    assert "done" in text
+
+
+def test_a_rank_is_named_whose_watcher_is_killed(lab: Lab) -> None:
+    text = lab.run(
+        f"{LAUNCHER} sh -c 'test $RANK != 2 || kill -KILL $PPID; sleep 60'\necho ended $?",
+        "-N2", "-w", "h[1-2]", "--ntasks-per-node=2",
+    )  # fmt: skip
+    assert "no word from rank 2 on h2: killed, or the sn-launch beside it was" in text, text
+    assert re.search(r"^ended 1(37|43)$", text, re.MULTILINE), text  # srun's largest
 
 
 def test_two_jobs_on_one_node_get_different_npus(lab: Lab) -> None:

@@ -36,6 +36,8 @@ class Component:
     """How many tasks Slurm starts on each node unless told otherwise; 0 where it does not say."""
     asked: bool = False
     """Whether the user said how many."""
+    laid: bool = True
+    """Whether the user said so of each node, and not of all together."""
     cpus: dict[str, int] = field(default_factory=dict)
     cpus_per_task: int = 0
     gpus_per_task: int = 0
@@ -110,6 +112,7 @@ def _component(environ: Environ, end: str) -> Component:
         job=environ.get("SLURM_JOB_ID" + end, environ.get("SLURM_JOB_ID", "")),
         tasks=tasks,
         asked=bool(asked),
+        laid="SLURM_NTASKS_PER_NODE" + end in environ,
         cpus=per_node(nodes, environ.get("SLURM_JOB_CPUS_PER_NODE" + end, "")),
         cpus_per_task=int(cpus) if cpus.isdecimal() else 0,
         gpus_per_task=_gpus_per_task(environ, end),

@@ -80,7 +80,7 @@ def make_places(
     """Return the map of a job, or step: the plan's, else of Slurm's tasks and devices."""
     groups = plan.groups if plan is not None else ()
     planned = plan is not None and bool(plan.pipelines)
-    counted = not planned and (per_node or not all(part.asked for part in parts))
+    counted = not planned and (per_node or not all(part.asked and part.laid for part in parts))
     held = {}
     if counted or any(group.gres != "gpu" for group in groups):
         kinds = kinds_of(parts, groups)
@@ -94,7 +94,9 @@ def make_places(
         if per_node:
             # The one task of a node starts a process for each device, whoever asked for tasks.
             parts = [replace(part, asked=False) for part in parts]
-        places = place_unplanned(parts, {node: item.count for node, item in held.items()}, groups)
+        devices = {node: item.count for node, item in held.items()}
+        parts = [replace(part, asked=part.asked and not _fits(part, devices)) for part in parts]
+        places = place_unplanned(parts, devices, groups)
     return _with_devices(places, groups, held)
 
 
@@ -123,6 +125,15 @@ def place_plan(plan: Plan, parts: Sequence[Component]) -> tuple[Place, ...]:
     if left:
         raise LaunchError(f"the plan does not know {','.join(left)}; submit it again")
     return _ranked(found)
+
+
+def _fits(part: Component, devices: Mapping[str, int]) -> bool:
+    """Say whether a number of tasks, asked for of no node, is that of the devices.
+
+    Slurm lays such tasks by CPUs: 15 and 1 on two nodes of 8 devices.
+    """
+    mine = [devices.get(node, 0) for node in part.tasks]
+    return not part.laid and all(mine) and sum(mine) == sum(part.tasks.values())
 
 
 def place_unplanned(

@@ -70,7 +70,7 @@ def plan_here(
         return plan
     if speaks and unfit is not None:
         say("warning", f"{unfit}: planned anew".replace("; submit it again", ""))
-    made = _ask(sn, environ)
+    made = _ask(sn, environ, speaks)
     if made.pipelines:
         place_plan(made, parts)
     return made
@@ -98,8 +98,8 @@ def _find_sn(environ: Mapping[str, str]) -> str | None:
     return shutil.which("sn", path=environ.get("PATH", os.defpath))
 
 
-def _ask(sn: str, environ: Mapping[str, str]) -> Plan:
-    code, text, said = run([sn, "plan", "--here"], _PLAN_S, environ, stderr_passes=True)
+def _ask(sn: str, environ: Mapping[str, str], speaks: bool) -> Plan:
+    code, text, said = run([sn, "plan", "--here"], _PLAN_S, environ, stderr_passes=speaks)
     if code:
         raise LaunchError(
             f"'{sn} plan --here' found no plan for this allocation"
