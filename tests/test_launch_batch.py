@@ -589,6 +589,20 @@ def test_a_carried_launcher_is_sent_to_every_component_and_removed(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("command", ["true", "{tp}"])
+def test_what_the_script_unpacked_goes_with_the_launcher_that_took_its_place(
+    job: Job, command: str
+) -> None:
+    job.program("sbcast", "#!/bin/sh\ncp $3 $4\n")
+    for by, left in (("$PPID", True), ("$$", False)):
+        carried = job.folder / "carried"
+        carried.mkdir(exist_ok=True)
+        script = f'SN_CARRIED_BY={by} exec {job.python} {LAUNCHER} "{command}"'
+        env = {**job.env, "SN_CARRIED": str(carried)}
+        subprocess.run(["sh", "-c", script], env=env, check=False, timeout=60, capture_output=True)
+        assert carried.exists() == left
+
+
 def test_a_port_that_is_taken_is_passed_over() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

@@ -55,10 +55,9 @@ def carry(environ: Mapping[str, str], parts: Sequence[Component]) -> Iterator[Ca
             child = handed_down(environ, (), len(parts) > 1)
             argv = [*beside(parts, index, len(part.tasks)), "rm", "-f", target]
             run(argv, _REMOVE_S, child)
-        _remove_if_last(environ)
 
 
-def _remove_if_last(environ: Mapping[str, str]) -> None:
+def remove_if_last(environ: Mapping[str, str]) -> None:
     """Remove what the batch script unpacked, where ``exec`` has put us in its place."""
     if environ.get("SN_CARRIED_BY") == str(os.getpid()):
         shutil.rmtree(environ["SN_CARRIED"], ignore_errors=True)

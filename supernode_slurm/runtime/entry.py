@@ -53,8 +53,12 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], usage: str) -> int:
 
             return run_task(environ, words)
         from .batch import run_batch
+        from .carry import remove_if_last
 
-        return run_batch(environ, words)
+        try:
+            return run_batch(environ, words)
+        finally:
+            remove_if_last(environ)
     except LaunchError as error:
         say("error", str(error))
         return error.exit_code

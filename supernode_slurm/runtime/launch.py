@@ -15,8 +15,9 @@ SN_SAMPLE_OFFSET and others.
   --version      show the version
 
 In COMMAND the word {plan} stands for the plan's arguments of the framework, {torchrun} for
-torchrun's; {NAME} for the path of the plan's file NAME; {tp} {pp} {dp} {cp} {ep}
-{micro_batch} {global_batch} {sequence} {accumulation} for its numbers.
+torchrun's (inside a word both are quoted for a shell); {NAME} for the path of the plan's file
+NAME; {tp} {pp} {dp} {cp} {ep} {micro_batch} {global_batch} {sequence} {accumulation} for its
+numbers.
 
 variables: SN_PLAN or SN_PLAN_FILE carry the plan; without one that fits, 'sn plan --here'
 makes it (SN_REPLAN=0: never). SN_WATCH=0 starts no process beside a rank; then a rank that

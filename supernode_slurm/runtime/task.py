@@ -25,7 +25,7 @@ from .private import Folder
 from .problem import USAGE, LaunchError, cause, pass_on, say
 from .rank import Rank, find_rank, for_container, node_processes, seen_devices, variables
 
-_OURS = ("SN_LAYOUT", "SN_MARK", "SN_CARRIED", "SN_CARRIED_FILE")
+_OURS = ("SN_LAYOUT", "SN_MARK", "SN_CARRIED", "SN_CARRIED_BY", "SN_CARRIED_FILE")
 """Between the two sides of the launcher alone."""
 _OF_ONE_PROCESS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 """A launcher of a node's processes would take what it inherits of these for its own."""
