@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from supernode_slurm.errors import SlurmError
 from supernode_slurm.slurm import Gres, JobId, LiveJob, parse
+from supernode_slurm.slurm.words import held_gres
 
 DATA = Path(__file__).parent / "data" / "slurm"
 RELEASES = ("22.05", "24.11", "26.05")
@@ -220,3 +221,10 @@ def test_a_partition_for_some_names_them() -> None:
     text = "PartitionName=x AllowGroups=a,b AllowAccounts=ALL Default=NO Nodes=(null) State=DOWN"
     (found,) = parse.partitions(text)
     assert (found.allow_groups, found.allow_accounts, found.hosts) == (("a", "b"), (), ())
+
+
+def test_shares_of_cards_that_a_job_holds_are_counted() -> None:
+    text = "gpu:h100:1(IDX:2),shard:h100:3(3/4,0/4),npu:2(CNT:2),nvme:1"
+    assert [str(item) for item in held_gres(text)] == [
+        "gpu:h100:1", "shard:h100:3", "npu:2", "nvme:1",
+    ]  # fmt: skip

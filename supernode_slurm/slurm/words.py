@@ -19,7 +19,8 @@ _MARK_STATES = {
     "#": "POWERING_UP",
     "%": "POWERING_DOWN",
 }
-_HELD = re.compile(r"([^,()]+)(?:\((IDX|CNT):([^)]*)\))?")
+# In the brackets stand IDX, CNT, or the shares of each card that are held: shard:3(3/4,0/4).
+_HELD = re.compile(r"([^,()]+)(?:\((?:(IDX|CNT):)?([^)]*)\))?")
 
 
 def gres(text: str) -> tuple[Gres, ...]:
