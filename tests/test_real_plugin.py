@@ -21,9 +21,11 @@ pytestmark = pytest.mark.slurm
 SMALL = "policy: {whole_supernode_from: 64, small_jobs_to: train}\n"
 
 
-def start(name: str, policy: str | None = None, live: bool = False, **changed: str) -> Twin:
-    files = generated(name, installed_release(), policy).files
-    return Twin(TwinSpec(files={**files, **changed}, live=live))
+def start(name: str, policy: str | None = None, live: bool = False, lua: str | None = None) -> Twin:
+    files = dict(generated(name, installed_release(), policy).files)
+    if lua is not None:
+        files["job_submit.lua"] = lua
+    return Twin(TwinSpec(files=files, live=live))
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +365,7 @@ def test_its_own_error_lets_the_job_through_and_is_logged() -> None:
     text = generated("mixed", installed_release()).files["job_submit.lua"]
     broken = text.replace("local function decide(job)\n", "local function decide(job) no.way()\n")
     assert broken != text
-    with start("mixed", **{"job_submit.lua": broken}) as twin:
+    with start("mixed", lua=broken) as twin:
         fields, said = held(twin, "-p", "train", "-N2", "--gres=gpu:h100:8")
         assert (fields["Features"], said) == ("(null)", "")
         log = (twin.directory / "slurmctld.log").read_text(encoding="utf-8", errors="replace")

@@ -14,7 +14,7 @@ from .guard import guarded, tell
 
 if TYPE_CHECKING:
     from ..slurm import JobId, SlurmClient
-    from ..submission.submit import Prepared
+    from ..submission.prepared import Prepared
 
 USAGE = "sn-submit [OPTIONS] [SBATCH OPTIONS] SCRIPT [ARGS...]"
 
