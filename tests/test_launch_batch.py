@@ -314,8 +314,10 @@ def test_a_signal_that_comes_twice_at_once_is_one(job: Job) -> None:
 
 
 def test_srun_ends_with_the_launcher(job: Job) -> None:
-    with job.start("sh", "-c", f"echo $PPID $(cut -d\" \" -f4 /proc/$PPID/stat); touch {job.folder}/up; sleep 60"
-                   ) as process:  # fmt: skip
+    parent = 'cut -d" " -f4 /proc/$PPID/stat'
+    with job.start(
+        "sh", "-c", f"echo $PPID $({parent}); touch {job.folder}/up; sleep 60"
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         srun = int(process.stdout.readline().split()[1])
         process.kill()
