@@ -258,3 +258,20 @@ def shared(folder: Path) -> Path:
     """Return a folder in which a job may write."""
     folder.chmod(0o755)
     return folder
+
+
+def test_one_command_line_or_script_is_for_all_components(twin: Twin, tmp_path: Path) -> None:
+    """As ``sbatch_settings`` takes it: sbatch gives a single part to every component."""
+    script = tmp_path / "het.sh"
+    first, second = "-p train -N1 --gres=gpu:h100:8", "-p small -N1 --gres=gpu:a100:8"
+    client = twin.client()
+    script.write_text(f"#!/bin/sh\n#SBATCH {first}\n#SBATCH hetjob\n#SBATCH {second}\ntrue\n")
+    by_line = client.submit(["-H", "--time=10", "--comment=x", str(script)])
+    script.write_text("#!/bin/sh\n#SBATCH --time=10 --comment=x\ntrue\n")
+    by_script = client.submit(["-H", *first.split(), ":", *second.split(), str(script)])
+    for job in (by_line, by_script):
+        shown = client.show("job", job.local)
+        assert len(re.findall(r"^JobId=", shown, re.MULTILINE)) == 2
+        assert shown.count("TimeLimit=00:10:00") == 2
+        assert shown.count("Comment=x") == 2
+        client.cancel(job)

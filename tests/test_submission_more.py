@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +22,9 @@ from supernode_slurm.submission.commandline import parse
 from supernode_slurm.submission.here import plan_here
 from supernode_slurm.submission.submit import Prepared, prepare, submit, test_only, wait_for
 from tests.fake_slurm import FakeSlurm
+from tests.test_submission import SCRIPT, prepared
 
 MIXED = (Path(str(data_dir("topology_conf"))) / "inventories" / "mixed.yaml").read_text()
-SCRIPT = "#!/bin/bash\n#SBATCH --time=1:00:00\n\nsn-launch python3 train.py\n"
 test_only.__test__ = False  # type: ignore[attr-defined]
 
 
@@ -39,10 +38,6 @@ def script(tmp_path: Path) -> str:
     path = tmp_path / "train.sh"
     path.write_text(SCRIPT)
     return str(path)
-
-
-def prepared(words: str, inventory: Inventory, **env: str) -> Prepared:
-    return prepare(parse(shlex.split(words)), env, inventory, FakeSlurm(inventory))
 
 
 def parts(job: Prepared) -> list[dict[str, str | None]]:
@@ -735,3 +730,18 @@ def test_accounting_may_refuse_and_a_reservation_may_be_yet_to_come(
     job = prepare(parse(["--reservation=week", "--cards", "h100:16", script]), {}, mixed, slurm)
     assert job.choice.slots[0].domains == ("sn2",)
     assert any("reservation week begins at " in note for note in job.notes)
+
+
+def test_one_command_line_is_for_all_components_of_a_script(
+    mixed: Inventory, tmp_path: Path
+) -> None:
+    path = tmp_path / "het.sh"
+    path.write_text(
+        "#!/bin/sh\n#SBATCH -N1 --gres=gpu:h100:8\n#SBATCH hetjob\n"
+        "#SBATCH -N1 --gres=gpu:a100:8\ntrue\n"
+    )
+    job = prepared(f"-t 10 {path}", mixed)
+    assert [part["time"] for part in parts(job)] == ["10", "10"]
+    assert [given.said("time") for given in job.given] == 2 * ["--time=10 (command line)"]
+    with pytest.raises((UsageError, PlanError), match="less time than asked for"):
+        prepared(f"-t 8-0 {path}", mixed)

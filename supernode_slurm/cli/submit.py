@@ -174,11 +174,13 @@ def _print_json(prepared: Prepared, job: JobId | None, estimate: str | None = No
 
 
 def _print_dry_run(prepared: Prepared) -> None:
+    from ..submission.settings import option_word
+
     print(f"plan       {summary(prepared)}")
     print(f"placement  {prepared.request.why}")
     for value in prepared.values():
         part = f" [component {value.component}]" if value.component is not None else ""
-        option = f"--{value.option}{'=' if value.value else ''}{value.value}"
+        option = option_word(value.option, value.value)
         print(f"{value.kind:<9}  {option}{part} ({value.origin})")
     for name, text in prepared.environment.items():
         print(f"variable   {name}={shlex.quote(text)}")

@@ -89,6 +89,21 @@ class NodeClass:
     network: Network = Network()
 
     @property
+    def cpus(self) -> int:
+        """Return the CPUs of one node as Slurm counts them."""
+        return self.sockets * self.cores * self.threads
+
+    @property
+    def cpus_per_device(self) -> int:
+        """Return the share of a node's CPUs that belongs to one device, at least one."""
+        return max(self.cpus // self.device_count, 1)
+
+    def features_in(self, domain: str) -> tuple[str, ...]:
+        """Return the features that our files give: where the nodes stand, what they hold."""
+        held = (item.type for item in self.devices)
+        return tuple(dict.fromkeys((domain, *held, *self.features)))
+
+    @property
     def device_count(self) -> int:
         """Return the number of devices in one node."""
         return sum(item.count for item in self.devices)

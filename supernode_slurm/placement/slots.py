@@ -18,8 +18,6 @@ from .view import View
 NODE_LATENCY_NS = 1000.0
 """Between two cards of a node whose interconnect the inventory does not describe: the order
 of a small NVLink or PCIe transfer."""
-
-
 _SHOWN_APART = 4
 """More domains than this are shown folded, like host names."""
 
@@ -194,8 +192,8 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
         partition=partition,
         devices=fitting[0].devices,
         alone=others <= mine,
-        cpus_per_device=max(nodes.sockets * nodes.cores * nodes.threads // nodes.device_count, 1),
-        node_cpus=nodes.sockets * nodes.cores * nodes.threads,
+        cpus_per_device=nodes.cpus_per_device,
+        node_cpus=nodes.cpus,
         memory_mib=nodes.memory_mib * alike[0].per_node // nodes.device_count,
         planning_nodes=fitting[0].domain.planning_nodes,
         offer=offer,

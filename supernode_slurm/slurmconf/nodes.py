@@ -80,8 +80,7 @@ def _node_line(domain: Supernode | Pool, nodes: NodeClass, place: str) -> str:
     ]
     if gres:
         fields.append(f"Gres={','.join(gres)}")
-    features = [domain.name, *(devices.type for devices in nodes.devices), *nodes.features]
-    fields.append(f"Feature={','.join(dict.fromkeys(features))}")
+    fields.append(f"Feature={','.join(nodes.features_in(domain.name))}")
     if nodes.cloud and place:
         fields.append(f"Topology={place}")
     state = {"State": "CLOUD" if nodes.cloud else "UNKNOWN"}

@@ -197,8 +197,6 @@ def _rows(
             hosts = [host for host in nodes.hosts if host in held]
             cards = _cards(nodes)
             if hosts and cards:
-                names = (domain.name, *(item.type for item in nodes.devices), *nodes.features)
-                cpus = nodes.sockets * nodes.cores * nodes.threads
                 yield {
                     "domain": domain.name,
                     "supernode": isinstance(domain, Supernode),
@@ -206,10 +204,10 @@ def _rows(
                     "planning": _planning(domain, release, kind),
                     "cards": cards,
                     "devices": nodes.device_count,
-                    "cpus": max(cpus // nodes.device_count, 1),
+                    "cpus": nodes.cpus_per_device,
                     "memory": nodes.memory_mib,
                     "hosts": hostlist.fold(hosts),
-                    "has": dict.fromkeys(names, True),
+                    "has": dict.fromkeys(nodes.features_in(domain.name), True),
                 }
 
 

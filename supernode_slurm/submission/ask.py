@@ -14,7 +14,7 @@ from ..placement import Ask, Limits
 from ..planner import Capabilities, Fixed
 from .bounds import limits_of
 from .cards import Group, asked_groups
-from .settings import Settings
+from .settings import Settings, of_component
 from .site import Site
 
 DEFAULT = "default"
@@ -34,7 +34,7 @@ def ask_at(site: Site, said: Settings, parts: Sequence[Settings]) -> Ask:
     groups = asked_groups(site.inventory, said, parts)
     alone = len(parts) == len(groups)
     limits = [
-        limits_of(site, parts[index if len(parts) > 1 else 0], group, alone)
+        limits_of(site, of_component(parts, index), group, alone)
         for index, group in enumerate(groups)
     ]
     return make_ask(site.inventory, said, groups, limits)

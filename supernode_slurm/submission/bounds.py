@@ -35,7 +35,7 @@ def limits_of(site: Site, given: Settings, group: Group, alone: bool) -> Limits:
         raise UsageError(
             f"{given.said(each.option)} asks for {each.kind}, --cards for {group.kind}"
         )
-    named = frozenset(host_list(given, "nodelist") + host_list(given, "nodefile"))
+    named = frozenset(named_hosts(given))
     return Limits(
         partitions=_partitions(site.inventory, given),
         refuses=partial(_refusal, site, given),
@@ -45,6 +45,11 @@ def limits_of(site: Site, given: Settings, group: Group, alone: bool) -> Limits:
         named=named if alone else named & _holding(site.inventory, group.kind),
         segment=number(given, "segment"),
     )
+
+
+def named_hosts(given: Settings) -> list[str]:
+    """Return the hosts that must be among those of the job, by ``-w`` and ``-F``."""
+    return host_list(given, "nodelist") + host_list(given, "nodefile")
 
 
 def host_list(given: Settings, option: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import SlurmError, UsageError
 from ..inventory import Inventory
@@ -14,8 +14,6 @@ from .settings import Settings
 _GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task")
 DEVICE_OPTIONS = ("gres", *_GPU_OPTIONS, "tres-per-task")
 """Options of sbatch that ask for devices."""
-
-
 _SHARES = ("shard", "mps")
 
 
@@ -30,10 +28,6 @@ class Asked:
     count: int
     others: tuple[Gres, ...] = ()
     """What else it asks for, of which no plan speaks."""
-
-    def matches(self, gres: str, kind: str, count: int) -> bool:
-        """Return whether this is what a plan asks for."""
-        return self.gres == gres and self.kind in ("", kind) and self.count == count
 
 
 def asked_devices(inventory: Inventory, given: Settings) -> dict[str, Asked]:
@@ -74,23 +68,21 @@ def per_node(given: Settings, asked: Mapping[str, Asked]) -> Asked | None:
     for option in ("gres", "gpus-per-node"):
         if option in asked:
             return asked[option]
-    tasks = tasks_per_node(given)
-    for option in ("gpus-per-task", "tres-per-task"):
-        if option in asked and tasks:
-            found = asked[option]
-            return Asked(option, found.gres, found.kind, found.count * tasks)
-    return None
+    return _of_tasks(asked, tasks_per_node(given))
 
 
 def in_all(given: Settings, asked: Mapping[str, Asked]) -> Asked | None:
     """Return what is asked for in all, None where nothing says so."""
     if "gpus" in asked:
         return asked["gpus"]
-    tasks = number(given, "ntasks")
+    return _of_tasks(asked, number(given, "ntasks"))
+
+
+def _of_tasks(asked: Mapping[str, Asked], tasks: int | None) -> Asked | None:
+    """Return what so many tasks ask for, each for its own."""
     for option in ("gpus-per-task", "tres-per-task"):
         if option in asked and tasks:
-            found = asked[option]
-            return Asked(option, found.gres, found.kind, found.count * tasks)
+            return replace(asked[option], count=asked[option].count * tasks, others=())
     return None
 
 

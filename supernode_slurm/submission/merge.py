@@ -13,12 +13,12 @@ from ..errors import PlanError, UsageError
 from ..inventory import Inventory
 from ..placement import Slot, device_types
 from ..slurm import parse
-from .bounds import host_list
+from .bounds import named_hosts
 from .compose import Component, Request
 from .constraint import joined
 from .constraint import parse as parse_constraint
 from .devices import asked_devices, number, tasks_per_node
-from .settings import Settings
+from .settings import Settings, of_component
 from .site import Site
 
 _OTHER_WAYS = (
@@ -69,7 +69,7 @@ def merge(
             )
     merged = []
     for index, component in enumerate(request.components):
-        given = parts[index if len(parts) > 1 else 0]
+        given = of_component(parts, index)
         mine = slots[index : index + 1] if several else slots
         merged.append(_merged(component, Part(given, mine, site)))
     return replace(request, components=tuple(merged))
@@ -221,7 +221,7 @@ def _with_nodes(options: dict[str, str], part: Part) -> None:
     """Let the constraint hold the nodes that the user named, each within its group's domain."""
     given = part.given
     option = "nodelist" if "nodelist" in given.values else "nodefile"
-    named = set(host_list(given, "nodelist") + host_list(given, "nodefile"))
+    named = set(named_hosts(given))
     left = set(named)
     for slot in part.slots:
         lists = slot.group.domains or (slot.group.hosts,)

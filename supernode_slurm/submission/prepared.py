@@ -10,7 +10,7 @@ from ..placement import Choice
 from .ask import DEFAULT
 from .compose import Request
 from .script import Script
-from .settings import Settings
+from .settings import Settings, of_component
 
 _ORIGINS = {
     "comment": "sn-submit's mark",
@@ -81,7 +81,7 @@ class Prepared:
     def _filled(self) -> Iterator[Value]:
         several = len(self.request.components) > 1
         for index, component in enumerate(self.request.components):
-            given = self.given[index if len(self.given) > 1 else 0].values
+            given = of_component(self.given, index).values
             for name, value in component:
                 if given.get(name) != value:
                     origin = _ORIGINS.get(name, "the plan")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+Part = TypeVar("Part")
 
 
 @dataclass(slots=True)
@@ -32,5 +36,14 @@ class Settings:
 
     def said(self, name: str) -> str:
         """Return an option as the user wrote it, with its origin, for a message."""
-        value = self.values[name]
-        return f"--{name}{'=' if value else ''}{value} ({self.origins[name]})"
+        return f"{option_word(name, self.values[name])} ({self.origins[name]})"
+
+
+def option_word(name: str, value: str) -> str:
+    """Return a long option as one word; a flag has an empty value."""
+    return f"--{name}={value}" if value else f"--{name}"
+
+
+def of_component(parts: Sequence[Part], index: int) -> Part:
+    """Return the part of one component; a single part is for all of them."""
+    return parts[index if len(parts) > 1 else 0]

@@ -15,6 +15,7 @@ from ..slurm import (
     LivePartition,
     Reservation,
     SlurmClient,
+    User,
     association_objection,
     current_user,
     reservation_objection,
@@ -45,6 +46,8 @@ class Site:
     partitions: Mapping[str, LivePartition] = field(default_factory=dict)
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     """All, where the job asks for any."""
+    user: User | None = None
+    """Who submits; None where nobody was asked."""
     associations: Associations | None = None
     """What accounting knows of the user, None where nothing can be known."""
     config: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +62,7 @@ class Site:
 
     def refusal(self, given: Settings, partition: str, nodes: int, minutes: float | None) -> str:
         """Return why Slurm would not run a job there, empty where it may or was not asked."""
-        if self.release is None:
+        if self.user is None:
             return ""
         if partition not in self.partitions:
             return "Slurm does not know it"
@@ -67,7 +70,7 @@ class Site:
         values = given.values
         account, qos = self._account(given), values.get("qos", "")
         charge = Charge(account=account, qos=qos, reservation=values.get("reservation", ""))
-        closed = usable_partitions([live], current_user(), charge)[partition]
+        closed = usable_partitions([live], self.user, charge)[partition]
         known = self.associations
         return (
             closed
@@ -85,7 +88,7 @@ class Site:
         Raises ``UsageError`` for one that this user cannot have.
         """
         names = given.values.get("reservation", "")
-        if not names or self.release is None:
+        if not names or self.user is None:
             return None
         hosts: set[str] = set()
         account = self._account(given)
@@ -94,7 +97,7 @@ class Site:
                 hint = nearest(name, self.reservations)
                 raise UsageError(f"{given.said('reservation')}: no '{name}'; {hint}")
             found = self.reservations[name]
-            if objection := reservation_objection(found, current_user(), account):
+            if objection := reservation_objection(found, self.user, account):
                 raise UsageError(f"{given.said('reservation')}: '{name}' {objection}")
             hosts.update(found.hosts)
         return frozenset(hosts)
@@ -110,7 +113,7 @@ def look(inventory: Inventory, client: SlurmClient | None, parts: Sequence[Setti
             blocks=block_partitions(inventory, assumed_release(inventory.release)),
             features=inventory_features(inventory),
         )
-    release = client.release()
+    release, user = client.release(), current_user()
     nodes = client.nodes()
     asks = [name for given in parts for name in _names(given.values.get("reservation"))]
     reservations = {item.name: item for item in client.reservations()} if asks else {}
@@ -125,7 +128,8 @@ def look(inventory: Inventory, client: SlurmClient | None, parts: Sequence[Setti
         features={node.name: frozenset(node.features) for node in nodes},
         partitions={part.name: part for part in client.partitions()},
         reservations=reservations,
-        associations=client.associations(current_user().name),
+        user=user,
+        associations=client.associations(user.name),
         config=client.config(),
     )
 
@@ -142,7 +146,7 @@ def _opened(node: LiveNode) -> LiveNode:
 def inventory_features(inventory: Inventory) -> dict[str, frozenset[str]]:
     """Return the features that generated files give each host."""
     return {
-        host: frozenset((domain.name, *(item.type for item in nodes.devices), *nodes.features))
+        host: frozenset(nodes.features_in(domain.name))
         for domain in inventory.domains
         for nodes in domain.nodes
         for host in nodes.hosts

@@ -12,7 +12,7 @@ from ..slurm import options as sbatch
 from .commandline import CommandLine
 from .options import PLANNING
 from .script import Script, sn_lines
-from .settings import Settings
+from .settings import Settings, of_component
 
 _PLANNING = {option.name for option in PLANNING}
 _MOST_BYTES = 2**16
@@ -133,14 +133,11 @@ def sbatch_settings(
             f"'#SBATCH hetjob' in {script.origin}: make them equal"
         )
     return tuple(
-        _component(_part(line.components, index), env, _part(lines, index), script.origin)
+        _component(
+            of_component(line.components, index), env, of_component(lines, index), script.origin
+        )
         for index in range(count)
     )
-
-
-def _part(parts: Sequence[Sequence[str]], index: int) -> Sequence[str]:
-    """Return the words of a component; sbatch gives those that are not there nothing."""
-    return parts[index] if index < len(parts) else ()
 
 
 def _component(

@@ -18,7 +18,7 @@ from ..plan import Plan, dumps
 from ..slurm import JobId, SlurmClient, reservation_note
 from ..slurm import options as sbatch
 from .ask import ask_at
-from .bounds import host_list
+from .bounds import named_hosts
 from .carry import launcher_lines, plan_lines
 from .commandline import CommandLine
 from .compose import Component, Request, compose
@@ -28,7 +28,7 @@ from .pin import pinned
 from .prepared import Prepared
 from .script import Script, read_script, unread_lines, with_lines
 from .search import find_choice, room_for
-from .settings import Settings
+from .settings import Settings, of_component, option_word
 from .site import Site, look
 from .sources import planning_settings, sbatch_settings
 
@@ -66,7 +66,7 @@ def prepare(
     mark = f"{MARK}:{tag}" if tag else MARK
     request = _request(site, choice, parts, mark)
     if "pin" in line.own:
-        named = {host for given in parts for host in host_list(given, "nodelist")}
+        named = {host for given in parts for host in named_hosts(given)}
         request = _pinned(request, choice, room_for(site, parts).view, named)
     carried = "carry" in line.own or inventory.slurm.carry_launcher
     filled, environment = _with_plan(script, choice.plan, carried, parts[0])
@@ -126,9 +126,11 @@ def _request(site: Site, choice: Choice, parts: Sequence[Settings], mark: str) -
         for component in request.components
     ]
     request = merge(replace(request, components=tuple(ours)), parts, choice.slots, site)
-    each = parts if len(parts) > 1 else list(parts) * len(request.components)
-    pairs = zip(request.components, each, strict=True)
-    return replace(request, components=tuple(_marked(*pair, mark) for pair in pairs))
+    marked = (
+        _marked(component, of_component(parts, index), mark)
+        for index, component in enumerate(request.components)
+    )
+    return replace(request, components=tuple(marked))
 
 
 def _refuse(parts: Sequence[Settings]) -> None:
@@ -200,17 +202,17 @@ def _options(request: Request, line: CommandLine, parts: Sequence[Settings]) -> 
     words: list[str] = []
     for index, component in enumerate(request.components):
         words += [":"] if index else []
-        words += line.components[index if len(line.components) > 1 else 0]
+        words += of_component(line.components, index)
         if index and len(parts) == 1:
-            # sbatch gives the script's own lines to the first component only.
+            # sbatch gives the script's own lines to every component; the command shows it.
             words += _restated(parts[0], {name for name, _ in component})
-        words += [f"--{name}={value}" if value else f"--{name}" for name, value in component]
+        words += [option_word(name, value) for name, value in component]
     return tuple(words)
 
 
 def _restated(given: Settings, ours: set[str]) -> list[str]:
     return [
-        f"--{name}={value}" if value else f"--{name}"
+        option_word(name, value)
         for name, value in given.values.items()
         if given.origins[name].startswith("#SBATCH") and name not in ours
     ]
