@@ -13,6 +13,9 @@ from .figures import cannot_plan
 RECOMPUTE = ("none", "selective", "full")
 """From the fastest to the one that needs least memory."""
 
+PRECISIONS = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
+"""What matrices are multiplied in; attention, norms and the head stay in 16 bit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
@@ -25,6 +28,12 @@ class Fixed:
     recompute: str | None = None
     """``none``, ``selective`` or ``full``."""
     zero: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    etp: int | None = None
+    """Tensor parallelism of the experts."""
+    virtual_stages: int | None = None
+    """Chunks per stage of an interleaved pipeline."""
 
     def words(self) -> str:
         """Return what is fixed, empty if nothing is."""
@@ -88,6 +97,18 @@ class Capabilities:
     zero: tuple[int, ...]
     """ZeRO stages."""
     recompute: tuple[str, ...] = RECOMPUTE
+    virtual_stages: bool = False
+    """Interleaved pipelines."""
+    context: bool = False
+    """Context parallelism: one sequence over several devices."""
+    experts: bool = False
+    """Expert parallelism: a mixture's experts over several devices."""
+    expert_tensor: bool = False
+    """Tensor parallelism of experts may differ from that of the rest."""
+    hybrid: bool = False
+    """Weights may be sharded over a part of the replicas and copied over the others."""
+    precisions: tuple[str, ...] = ("bf16", "fp16")
+    """Of ``PRECISIONS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +145,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to run a workload on one mesh: devices = tp * pp * dp."""
+    """One way to run a workload on one mesh: devices = tp * cp * pp * dp."""
 
     tp: int
     dp: int
@@ -135,6 +156,11 @@ class Layout:
     zero: int = 1
     sequence_parallel: bool = True
     virtual_stages: int = 1
+    cp: int = 1
+    ep: int = 1
+    etp: int = 1
+    shard: int = 0
+    """Replicas that share one copy of sharded weights (hybrid sharding); 0 for all."""
     flash: bool = True
     """Attention is fused; false only for runs of old software."""
     overlap: bool = True
