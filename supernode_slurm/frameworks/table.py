@@ -1,8 +1,13 @@
 """What each training framework can run.
 
 Read in the frameworks' sources: NVIDIA/Megatron-LM d98e8a6, Ascend/MindSpeed-LLM c77308a,
-FlagOpen/FlagScale da4935e, deepspeedai/DeepSpeed edaa722, pytorch/torchtitan b5bcd76 and
-release 0.3.0. HF Trainer, LLaMA-Factory and ms-swift are planned as what they run on, DeepSpeed.
+Ascend/MindSpeed fad5ae8, FlagOpen/FlagScale da4935e, deepspeedai/DeepSpeed edaa722 and release
+0.19.8, pytorch/torchtitan b5bcd76 and release 0.3.0. HF Trainer, LLaMA-Factory and ms-swift are
+planned as what they run on, DeepSpeed.
+
+Each of them runs a mixture of experts: where experts cannot be parallel, each device has all
+of them. FlagScale on devices of one kind is the Megatron-LM inside it. Between meshes it has
+neither context parallelism nor virtual stages, whatever its row says.
 """
 
 from __future__ import annotations
@@ -10,9 +15,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..catalogue import UnknownName
-from ..planner import Capabilities
+from ..planner import PRECISIONS, Capabilities
 
-# Stages follow weights of parts, never an explicit list of layers.
+# Stages follow weights of parts, never an explicit list of layers. Its ZeRO++ shards copies of
+# the weights over a part of the devices and the optimiser over all: no hybrid sharding. MiCS,
+# which was, is gone from 0.19.
 _DEEPSPEED = Capabilities(
     name="deepspeed",
     tensor=False,
@@ -41,7 +48,17 @@ _TABLE = {
             meshes=False,
             mixed_vendors=False,
             zero=(0, 1),
+            virtual_stages=True,
+            uneven_virtual=True,
+            context=True,
+            experts=True,
+            expert_tensor=True,
+            # --num-distributed-optimizer-instances: the optimiser's state.
+            hybrid=True,
+            precisions=PRECISIONS,
         ),
+        # --num-layer-list is refused beside virtual stages. FP8 is MindSpeed's own transformer
+        # engine, for devices that have it; it has no FP4.
         Capabilities(
             name="mindspeed",
             tensor=True,
@@ -52,6 +69,11 @@ _TABLE = {
             meshes=False,
             mixed_vendors=False,
             zero=(0, 1),
+            virtual_stages=True,
+            context=True,
+            experts=True,
+            expert_tensor=True,
+            precisions=("bf16", "fp16", "fp8", "mxfp8"),
         ),
         Capabilities(
             name="flagscale",
@@ -63,8 +85,16 @@ _TABLE = {
             meshes=True,
             mixed_vendors=True,
             zero=(0, 1),
+            virtual_stages=True,
+            uneven_virtual=True,
+            context=True,
+            experts=True,
+            expert_tensor=True,
+            precisions=PRECISIONS,
         ),
-        *(replace(_DEEPSPEED, name=name) for name in ("deepspeed", "hf", "llamafactory", "swift")),
+        # AutoEP, of DeepSpeed alone: not tried below the Trainer and what stands on it.
+        replace(_DEEPSPEED, experts=True, whole_experts=True),
+        *(replace(_DEEPSPEED, name=name) for name in ("hf", "llamafactory", "swift")),
         Capabilities(
             name="torchtitan",
             tensor=True,
@@ -77,6 +107,13 @@ _TABLE = {
             zero=(0, 3),
             # Its selective recomputation saves every second product, not the MLP's.
             recompute=("none", "full"),
+            virtual_stages=True,
+            uneven_virtual=True,
+            context=True,
+            experts=True,
+            whole_experts=True,
+            hybrid=True,
+            precisions=("bf16", "fp8", "mxfp8", "nvfp4"),
         ),
         # A loop over DDP with runtime.shares: the weights of uneven batches are the loop's.
         Capabilities(

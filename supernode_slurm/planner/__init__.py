@@ -4,9 +4,10 @@ from .constants import PUBLISHED_ERROR
 from .mixed import alone, plan_mixed
 from .predict import predict
 from .uniform import plan_uniform
-from .workload import Capabilities, Fixed, Layout, Offer, Workload
+from .workload import PRECISIONS, Capabilities, Fixed, Layout, Offer, Workload
 
 __all__ = [
+    "PRECISIONS",
     "PUBLISHED_ERROR",
     "Capabilities",
     "Fixed",

@@ -98,13 +98,17 @@ class Capabilities:
     """ZeRO stages."""
     recompute: tuple[str, ...] = RECOMPUTE
     virtual_stages: bool = False
-    """Interleaved pipelines."""
+    """Interleaved pipelines; the micro-batches of a step are then a multiple of the stages."""
+    uneven_virtual: bool = False
+    """Uneven stages may be interleaved."""
     context: bool = False
     """Context parallelism: one sequence over several devices."""
     experts: bool = False
     """Expert parallelism: a mixture's experts over several devices."""
     expert_tensor: bool = False
     """Tensor parallelism of experts may differ from that of the rest."""
+    whole_experts: bool = False
+    """With expert parallelism no expert is cut: its tensor parallelism is 1."""
     hybrid: bool = False
     """Weights may be sharded over a part of the replicas and copied over the others."""
     precisions: tuple[str, ...] = ("bf16", "fp16")
