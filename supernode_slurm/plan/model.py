@@ -70,6 +70,8 @@ class Mesh:
     """``none``, ``selective`` or ``full``."""
     zero: int = 0
     """ZeRO stage of the optimiser's state over ``dp``."""
+    shard: int = 0
+    """Replicas that share one copy of what ZeRO cuts, and the others have copies; 0 for all."""
 
     @property
     def devices(self) -> int:
