@@ -83,6 +83,16 @@ def tflops(text: str) -> float:
     return value * _PREFIX[unit[0]] / 1e12
 
 
+def price_per_hour(text: str) -> tuple[float, str]:
+    """Return an amount of money per hour, and its currency in three letters."""
+    examples = "'3.1 CNY/h'"
+    value, unit = _split(text, examples)
+    found = re.fullmatch(r"([A-Z]{3})/h", unit)
+    if found is None:
+        raise ValueError(f"expected a price like {examples}, got {text!r}")
+    return value, found.group(1)
+
+
 def power_w(text: str) -> float:
     """Return a power in watts."""
     examples = "'132 kW' or '700 W'"

@@ -235,6 +235,15 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """What one card costs for an hour."""
+
+    amount: float
+    currency: str
+    """In three letters, like ``CNY``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What the site wants."""
 
@@ -246,6 +255,12 @@ class Policy:
     """Least gain over a pool, 0.1 for 10 %, for which a job gets a supernode; None for any."""
     defaults: tuple[tuple[str, str], ...] = ()
     """Planning options with what they are where the user says nothing."""
+    prices: tuple[tuple[str, Price], ...] = ()
+    """By the catalogue's id of the card."""
+
+    def price(self, accelerator: str) -> Price | None:
+        """Return the price of a card, None where the site has said none."""
+        return dict(self.prices).get(accelerator)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from .model import (
     Partition,
     Policy,
     Pool,
+    Price,
     Rack,
     SlurmSettings,
     Supernode,
@@ -311,7 +312,22 @@ class Resolver:
             small_jobs_to=target,
             supernode_gain=raw.supernode_gain,
             defaults=tuple((name, str(value)) for name, value in defaults.items() if value),
+            prices=self._prices(raw),
         )
+
+    def _prices(self, raw: schema.PolicySection) -> tuple[tuple[str, Price], ...]:
+        found: dict[str, Price] = {}
+        for name, price in raw.price.items():
+            place = place_of(name, raw.at["price"])
+            try:
+                card = find_accelerator(name).id
+            except UnknownName as error:
+                self.problem(place, str(error))
+                continue
+            if card in found:
+                self.problem(place, f"price: {card} stands twice", "leave it at one")
+            found[card] = Price(*price)
+        return tuple(found.items())
 
 
 def _names(text: str) -> list[str]:

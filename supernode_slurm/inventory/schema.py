@@ -24,6 +24,7 @@ from .fields import (
     GresType,
     HostList,
     HostPattern,
+    HourPrice,
     Index,
     Latency,
     LinkCounts,
@@ -263,6 +264,8 @@ class PolicySection(Placed):
     small_jobs_to: PartitionName | None = None
     supernode_gain: Percent | None = None
     """A job that a supernode makes faster by less goes to a pool that can hold it."""
+    price: dict[Word, HourPrice] = field(default_factory=dict)
+    """Of one card for an hour, by name of the catalogue."""
     defaults: DefaultsSection = field(default_factory=DefaultsSection)
 
 

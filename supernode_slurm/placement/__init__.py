@@ -1,9 +1,9 @@
 """A plan and a cluster: which nodes."""
 
-from .choose import Ask, Choice, choose, remarks
-from .gain import Gain
+from .choose import Ask, Choice, choose, places, remarks, workload_of
+from .gain import Gain, ordinary_offer
 from .limits import Limits
-from .slots import Room, Slot, describe, device_types
+from .slots import Room, Slot, Wanted, describe, device_types, find_slots
 from .span import Span
 from .view import View, inventory_view, live_view
 
@@ -16,10 +16,15 @@ __all__ = [
     "Slot",
     "Span",
     "View",
+    "Wanted",
     "choose",
     "describe",
     "device_types",
+    "find_slots",
     "inventory_view",
     "live_view",
+    "ordinary_offer",
+    "places",
     "remarks",
+    "workload_of",
 ]

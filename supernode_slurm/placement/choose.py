@@ -64,29 +64,35 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
     every reason if nothing fits.
     """
     if ask.model is not None:
-        _workload(ask, ask.model)  # Refused once for what is planned nowhere, not by each place.
+        workload_of(ask, ask.model)  # Refused once for what is planned nowhere, not by each place.
     if ask.prefer is not None and not ask.limits[0].partitions:
         preferred = tuple(replace(item, partitions=(ask.prefer,)) for item in ask.limits)
         with suppress(PlanError):
             return choose(room, replace(ask, limits=preferred, prefer=None))
     choices: list[Choice] = []
-    reasons: list[str] = []
-    for wanted in _kinds(room.inventory, ask):
+    found, reasons = places(room, ask)
+    for slots in found:
         try:
-            parts = [find_slots(room, item) for item in wanted]
+            _enough_nodes(room, slots)
+            choices += _plans(room.inventory, ask, slots)
         except PlanError as error:
-            reasons.append(str(error))
-            continue
-        for slots in product(*parts):
-            try:
-                _enough_nodes(room, slots)
-                choices += _plans(room.inventory, ask, slots)
-            except PlanError as error:
-                where = " + ".join(slot.domains[0] for slot in slots)
-                reasons.append(f"{where}: {error}")
+            where = " + ".join(slot.domains[0] for slot in slots)
+            reasons.append(f"{where}: {error}")
     if not choices:
         raise PlanError("\n".join(dict.fromkeys(reasons)))
     return _weighed(room.inventory, ask, sorted(choices, key=_step_time))
+
+
+def places(room: Room, ask: Ask) -> tuple[list[tuple[Slot, ...]], list[str]]:
+    """Return where the groups could lie, one slot for each, and why some kinds lie nowhere."""
+    found: list[tuple[Slot, ...]] = []
+    reasons: list[str] = []
+    for wanted in _kinds(room.inventory, ask):
+        try:
+            found += product(*[find_slots(room, item) for item in wanted])
+        except PlanError as error:
+            reasons.append(str(error))
+    return found, reasons
 
 
 def _weighed(inventory: Inventory, ask: Ask, choices: list[Choice]) -> list[Choice]:
@@ -101,7 +107,7 @@ def _weighed(inventory: Inventory, ask: Ask, choices: list[Choice]) -> list[Choi
         return choices
     else:
         card = inventory.accelerator(slot.group.accelerator)
-        plan = as_pool(slot, card, _workload(ask, ask.model), ask.able)
+        plan = as_pool(slot, card, workload_of(ask, ask.model), ask.able)
         gain = against(best.plan, plan, "the same cards in ordinary nodes") if plan else None
     if gain is None:
         return choices
@@ -149,7 +155,7 @@ def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
     found = []
     offers = [slot.offer for slot in choice.slots]
     for slot, plan in zip(
-        choice.slots, alone(_workload(ask, ask.model), offers, ask.able), strict=True
+        choice.slots, alone(workload_of(ask, ask.model), offers, ask.able), strict=True
     ):
         name = f"{slot.group.devices} {slot.group.name} alone"
         if plan is None or plan.predicted is None:
@@ -193,11 +199,12 @@ def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choi
     for slot in slots:
         if slot.unknown:
             raise PlanError(slot.unknown)
-    plans = plan_mixed(_workload(ask, ask.model), [slot.offer for slot in slots], ask.able)
+    plans = plan_mixed(workload_of(ask, ask.model), [slot.offer for slot in slots], ask.able)
     return [Choice(plan, _in_order(plan, slots)) for plan in plans]
 
 
-def _workload(ask: Ask, model: Model) -> Workload:
+def workload_of(ask: Ask, model: Model) -> Workload:
+    """Return what the planner is asked to train; ``PlanError`` for what is not planned."""
     return Workload(
         model=model,
         sequence=ask.sequence,

@@ -9,7 +9,7 @@ from ..catalogue import Accelerator
 from ..errors import PlanError
 from ..inventory import Inventory, Supernode
 from ..plan import Mesh, Plan
-from ..planner import Capabilities, Workload, plan_uniform
+from ..planner import Capabilities, Offer, Workload, plan_uniform
 from .slots import Slot
 
 
@@ -51,15 +51,18 @@ def as_pool(slot: Slot, card: Accelerator, workload: Workload, able: Capabilitie
     Within a node the cards keep their own links. None if there is no such plan: then only
     the supernode holds the job.
     """
-    offer = slot.offer
-    link = card.scale_up_gbs or offer.scale_up_gbs
-    if not offer.network_gbs and offer.group.nodes > 1:
+    if not slot.offer.network_gbs and slot.group.nodes > 1:
         return None
-    alone = replace(offer, domain_nodes=1, scale_up_gbs=min(link, offer.scale_up_gbs))
     try:
-        return plan_uniform(workload, alone, able)[0]
+        return plan_uniform(workload, ordinary_offer(slot.offer, card), able)[0]
     except PlanError:
         return None
+
+
+def ordinary_offer(offer: Offer, card: Accelerator) -> Offer:
+    """Return the same nodes as if the scale-up fabric ended at each of them."""
+    link = card.scale_up_gbs or offer.scale_up_gbs
+    return replace(offer, domain_nodes=1, scale_up_gbs=min(link, offer.scale_up_gbs))
 
 
 def _layout(mesh: Mesh) -> str:
