@@ -12,7 +12,7 @@ from .accelerators import (
 )
 from .config import model_of_config
 from .dimensions import dimensions_of, model_from_dimensions
-from .model import LatentAttention, Mixture, Model
+from .model import Extras, LatentAttention, Mixture, Model
 from .models import find_model, models
 from .names import UnknownName
 
@@ -20,6 +20,7 @@ __all__ = [
     "CONFIDENCE",
     "FIGURES",
     "Accelerator",
+    "Extras",
     "LatentAttention",
     "Mixture",
     "Model",

@@ -8,12 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, Problem, Where
-from .family import FAMILIES, Family, count_params
+from .family import FAMILIES, Family, counted
 from .model import LatentAttention, Mixture, Model
 
 _MAX_BYTES = 1 << 20
 _MAX_DIMENSION = 1 << 24
 _MAX_LAYERS = 1 << 12
+_UNSAID: dict[str, dict[str, Any]] = {
+    "mistral": {"sliding_window": 4096},
+    "qwen2": {"use_sliding_window": False},
+    "qwen2_moe": {"use_sliding_window": False},
+    "qwen3": {"use_sliding_window": False},
+    "qwen3_moe": {"use_sliding_window": False},
+    "gemma2": {"sliding_window": 4096},
+    # Published configurations of this type leave out what is as in the class.
+    "gemma3_text": {
+        "sliding_window": 4096,
+        "vocab_size": 262208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+    },
+    "gpt_oss": {"sliding_window": 128},
+}
+"""Defaults of transformers' classes that are not those of the others, by ``model_type``."""
 
 
 def model_of_config(path: Path) -> Model:
@@ -21,20 +38,29 @@ def model_of_config(path: Path) -> Model:
 
     Raises ``ConfigError`` with all that is wrong.
     """
-    raw = _read(path)
+    raw = _text_part(_read(path))
     kind = str(raw.get("model_type"))
     if kind not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
         raise ConfigError.one(
             str(path), f"model_type {kind[:40]!r} is not known", f"known: {known}"
         )
-    reader = _Reader(path, raw)
+    reader = _Reader(path, {**_UNSAID.get(kind, {}), **raw})
     family = _family(reader, kind)
     model = _gpt2(reader) if kind == "gpt2" else _common(reader, family)
     positions = reader.integer("n_positions") if kind == "gpt2" else 0
     if reader.problems:
         raise ConfigError(reader.problems)
-    return dataclasses.replace(model, params=count_params(model, family, positions))
+    return counted(model, family, positions)
+
+
+def _text_part(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the decoder's part of a model that sees images too; others as they are."""
+    part = raw.get("text_config")
+    if raw.get("model_type") != "gemma3" or not isinstance(part, dict):
+        return raw
+    outside = {key: raw[key] for key in ("_name_or_path", "tie_word_embeddings") if key in raw}
+    return {**outside, **part, "model_type": "gemma3_text"}
 
 
 class _Reader:
@@ -99,6 +125,7 @@ def _common(reader: _Reader, family: Family) -> Model:
     usual = family.head_dim or max(hidden // heads, 1)
     dim = latent.plain_dim + latent.rotary_dim if latent else reader.integer("head_dim", usual)
     layers = reader.integer("num_hidden_layers", most=_MAX_LAYERS)
+    window, window_layers = _window(reader, family, layers)
     return Model(
         name=reader.name,
         layers=layers,
@@ -113,7 +140,35 @@ def _common(reader: _Reader, family: Family) -> Model:
         params=0,
         latent=latent,
         mixture=_mixture(reader, family.mixture, layers),
+        mtp=reader.integer("num_nextn_predict_layers", 0),
+        window=window,
+        window_layers=window_layers,
     )
+
+
+def _window(reader: _Reader, family: Family, layers: int) -> tuple[int, int]:
+    """Return the tokens of a sliding window and the layers that have it."""
+    if not family.window or not reader.flag("use_sliding_window", True):
+        return 0, 0
+    window = reader.integer("sliding_window", 0)
+    count = _window_layers(reader, family, layers) if window else 0
+    return (window, count) if count else (0, 0)
+
+
+def _window_layers(reader: _Reader, family: Family, layers: int) -> int:
+    kinds = reader.raw.get("layer_types")
+    if kinds is not None:
+        if not isinstance(kinds, list) or len(kinds) != layers:
+            reader.wrong(f"layer_types must be a list of {layers}, one for each layer")
+            return 0
+        return kinds.count("sliding_attention")
+    if family.window == "every":
+        return layers
+    if family.window == "pattern":
+        pattern = reader.integer("sliding_window_pattern", family.window_pattern)
+        return layers - layers // reader.integer("_sliding_window_pattern", pattern)
+    full = min(reader.integer("max_window_layers", 28), layers)
+    return layers - full if family.window == "late" else (full + 1) // 2
 
 
 def _latent(reader: _Reader) -> LatentAttention:

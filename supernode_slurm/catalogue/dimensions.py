@@ -6,8 +6,8 @@ import dataclasses
 import re
 
 from ..errors import UsageError, nearest
-from .family import Family, count_params
-from .model import LatentAttention, Mixture, Model
+from .family import Family, counted
+from .model import Extras, LatentAttention, Mixture, Model
 
 KEYS = {
     "layers": "decoder layers",
@@ -29,12 +29,16 @@ KEYS = {
     "plain-dim": "its part of a head without rotary position",
     "rotary-dim": "its part with it",
     "value-dim": "its width of a value",
+    "mtp": "modules of multi-token prediction, no part of params [default: none]",
+    "window": "tokens that sliding-window attention sees [default: no window]",
+    "window-layers": "layers that see no more than the window [default: all]",
     "params": "parameters [default: counted, without biases]",
 }
 """What a text of dimensions may say."""
 
 _MIXTURE = ("experts", "topk", "expert-ffn", "shared-ffn", "dense")
 _LATENT = ("kv-rank", "q-rank", "plain-dim", "rotary-dim", "value-dim")
+_WINDOW = ("window", "window-layers")
 _MOST = {"layers": 1 << 12, "params": 1 << 47}
 _MOST_OTHERS = 1 << 24
 _COUNT_OFF = 0.05
@@ -77,7 +81,11 @@ def dimensions_of(model: Model) -> str:
     said += [("tied", "yes")] if model.tied else []
     said += _mixture_of(model.mixture) if model.mixture else []
     said += _latent_of(model.latent) if model.latent else []
-    if model.params != _counted(model):
+    said += [("mtp", model.mtp)] if model.mtp else []
+    said += [("window", model.window)] if model.window else []
+    if model.window and model.window_layers != model.layers:
+        said.append(("window-layers", model.window_layers))
+    if model.params != _counted(model).params:
         said.append(("params", model.params))
     return ",".join(f"{key}={value}" for key, value in said)
 
@@ -113,8 +121,15 @@ def _ranges(indexes: tuple[int, ...]) -> str:
     return "+".join(f"{low}-{high}" if high > low else str(low) for low, high in runs)
 
 
-def _counted(model: Model) -> int:
-    return count_params(model, Family(gated=model.gated, tied=model.tied))
+def _counted(model: Model) -> Model:
+    return counted(model, Family(gated=model.gated, tied=model.tied))
+
+
+def _with_params(model: Model, params: int) -> Model:
+    """Return a counted model with as many parameters; what is more lies in the attention."""
+    each, rest = divmod(params - model.params, model.layers)
+    extras = Extras(attention=model.extras.attention + each, outside=rest)
+    return dataclasses.replace(model, params=params, extras=extras)
 
 
 class _Reader:
@@ -184,6 +199,7 @@ def _model(reader: _Reader) -> Model:
     heads = reader.number("heads")
     latent = _latent(reader) if reader.group(_LATENT) else None
     mixture = _mixture(reader, layers) if reader.group(_MIXTURE) else None
+    window, window_layers = _window(reader, layers) if reader.group(_WINDOW) else (0, 0)
     model = Model(
         name="",
         layers=layers,
@@ -198,14 +214,25 @@ def _model(reader: _Reader) -> Model:
         params=0,
         latent=latent,
         mixture=mixture,
+        mtp=reader.number("mtp", 0),
+        window=window,
+        window_layers=window_layers,
     )
     if heads % model.kv_heads:
         reader.problems.append(f"heads, {heads}, must be a multiple of kv-heads, {model.kv_heads}")
-    counted = _counted(model)
-    params = reader.number("params", counted)
-    if abs(params - counted) > _COUNT_OFF * counted and not reader.problems:
-        reader.problems.append(f"params is {params:,}, the other dimensions make {counted:,}")
-    return dataclasses.replace(model, params=params)
+    model = _counted(model)
+    params = reader.number("params", model.params)
+    if abs(params - model.params) > _COUNT_OFF * model.params and not reader.problems:
+        made = f"the other dimensions make {model.params:,}"
+        reader.problems.append(f"params is {params:,}, {made}")
+    return _with_params(model, params)
+
+
+def _window(reader: _Reader, layers: int) -> tuple[int, int]:
+    count = reader.number("window-layers", layers)
+    if count > layers:
+        reader.problems.append(f"window-layers is {count}, more than layers, {layers}")
+    return reader.number("window"), count
 
 
 def _head_dim(reader: _Reader, hidden: int, heads: int, latent: LatentAttention | None) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
-from .model import LatentAttention, Mixture, Model
+from .model import Extras, LatentAttention, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,15 @@ class Family:
     shared_gate: bool = False
     """A gate weighs the shared experts."""
     router_bias: bool = False
-    """A correction per expert balances their load (DeepSeek-V3, arXiv 2412.19437)."""
+    """One per expert, also where it only balances their load (DeepSeek-V3, arXiv 2412.19437)."""
+    expert_bias: bool = False
+    sinks: bool = False
+    """Each head learns the weight of attending to nothing (gpt-oss, arXiv 2508.10925)."""
+    window: str = ""
+    """Layers of sliding windows where ``layer_types`` is not said: every, late (from
+    ``max_window_layers`` on), early (every other one before it), or pattern (all but the last
+    of each ``window_pattern``). Other types ignore ``sliding_window``."""
+    window_pattern: int = 2
 
 
 _DEEPSEEK = Family(asks_bias=True, latent=True, mixture="deepseek")
@@ -42,17 +51,37 @@ _DEEPSEEK_V3 = Family(asks_bias=True, latent=True, mixture="deepseek", router_bi
 
 FAMILIES = {
     "llama": Family(asks_bias=True),
-    "mistral": Family(),
-    "mixtral": Family(mixture="mixtral"),
-    "qwen2": Family(qkv_bias=True),
-    "qwen2_moe": Family(qkv_bias=True, mixture="qwen", shared_gate=True),
-    "qwen3": Family(asks_bias=True, qk_norm=True, head_dim=128),
-    "qwen3_moe": Family(asks_bias=True, qk_norm=True, mixture="qwen"),
+    "mistral": Family(window="every"),
+    "mixtral": Family(mixture="mixtral", window="every"),
+    "qwen2": Family(qkv_bias=True, window="late"),
+    "qwen2_moe": Family(qkv_bias=True, mixture="qwen", shared_gate=True, window="early"),
+    "qwen3": Family(asks_bias=True, qk_norm=True, head_dim=128, window="late"),
+    "qwen3_moe": Family(asks_bias=True, qk_norm=True, mixture="qwen", window="every"),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3,
     "gemma": Family(asks_bias=True, tied=True, head_dim=256),
-    "gemma2": Family(asks_bias=True, tied=True, head_dim=256, norms=4),
+    "gemma2": Family(asks_bias=True, tied=True, head_dim=256, norms=4, window="pattern"),
+    "gemma3_text": Family(
+        asks_bias=True,
+        tied=True,
+        head_dim=256,
+        norms=4,
+        qk_norm=True,
+        window="pattern",
+        window_pattern=6,
+    ),
+    "gpt_oss": Family(
+        head_dim=64,
+        qkv_bias=True,
+        out_bias=True,
+        asks_bias=True,
+        mixture="mixtral",
+        router_bias=True,
+        expert_bias=True,
+        sinks=True,
+        window="pattern",
+    ),
     "gpt2": Family(
         gated=False, tied=True, qkv_bias=True, out_bias=True, mlp_bias=True, norm_bias=True
     ),
@@ -60,54 +89,37 @@ FAMILIES = {
         gated=False, qkv_bias=True, out_bias=True, asks_bias=True, mlp_bias=True, norm_bias=True
     ),
 }
-"""Decoder models whose parameters ``count_params`` counts exactly."""
+"""Decoder models whose parameters ``counted`` counts exactly."""
 
 
-def count_params(model: Model, family: Family, positions: int = 0) -> int:
-    """Return the exact number of parameters; ``positions`` have a table if they are learned."""
+def counted(model: Model, family: Family, positions: int = 0) -> Model:
+    """Return the model with its exact parameters; ``positions`` have a table if learned."""
     hidden = model.hidden
-    norm = hidden * (2 if family.norm_bias else 1)
-    attention = _plain_attention(model, family)
-    if model.latent is not None:
-        attention = _latent_attention(model, model.latent, family)
-    attention += hidden if family.out_bias else 0
-    inputs = 2 if model.gated else 1
-    mlp = (inputs + 1) * hidden * model.ffn
-    mlp += inputs * model.ffn + hidden if family.mlp_bias else 0
-    mixture = _mixture(model, model.mixture, family) if model.mixture else 0
-    tables = model.table_params * (1 if model.tied else 2) + positions * hidden
-    return (
-        model.layers * (attention + family.norms * norm)
-        + (model.layers - model.mixture_layers) * mlp
-        + model.mixture_layers * mixture
-        + norm
-        + tables
+    extras = Extras(
+        attention=_attention_extras(model, family),
+        mlp=(2 if model.gated else 1) * model.ffn + hidden if family.mlp_bias else 0,
+        expert=2 * model.mixture.ffn + hidden if model.mixture and family.expert_bias else 0,
+        router=model.mixture.experts if model.mixture and family.router_bias else 0,
+        shared=hidden if model.mixture and family.shared_gate else 0,
+        outside=positions * hidden + (hidden if family.norm_bias else 0),
     )
+    model = dataclasses.replace(model, extras=extras)
+    return dataclasses.replace(model, params=model.parts_params)
 
 
-def _plain_attention(model: Model, family: Family) -> int:
-    count = 2 * model.hidden * (model.attention_width + model.kv_width)
+def _attention_extras(model: Model, family: Family) -> int:
+    norms = family.norms * (2 if family.norm_bias else 1) - 2
+    count = norms * model.hidden + (model.hidden if family.out_bias else 0)
+    count += model.heads if family.sinks else 0
+    if model.latent is not None:
+        return count + _latent_extras(model.latent, family)
     if family.qkv_bias:
         count += model.attention_width + 2 * model.kv_width
-    if family.qk_norm:
-        count += 2 * model.head_dim
-    return count
+    return count + (2 * model.head_dim if family.qk_norm else 0)
 
 
-def _latent_attention(model: Model, latent: LatentAttention, family: Family) -> int:
-    """Count matrices, the norms of both ranks, and biases, which only the way down has."""
-    down = latent.kv_rank + latent.rotary_dim
-    query = model.hidden * model.attention_width
-    if latent.query_rank:
-        query = latent.query_rank * (model.hidden + 1 + model.attention_width)
-    key_value = model.hidden * down + latent.kv_rank
-    key_value += latent.kv_rank * model.heads * (latent.plain_dim + latent.value_dim)
-    out = model.heads * latent.value_dim * model.hidden
-    return query + key_value + out + (latent.query_rank + down if family.qkv_bias else 0)
-
-
-def _mixture(model: Model, mixture: Mixture, family: Family) -> int:
-    count = mixture.experts * (model.expert_params + model.hidden)
-    count += 3 * model.hidden * mixture.shared_ffn
-    count += mixture.experts if family.router_bias else 0
-    return count + (model.hidden if family.shared_gate else 0)
+def _latent_extras(latent: LatentAttention, family: Family) -> int:
+    """Count the norms of both ranks, and biases, which only the way down has."""
+    norms = latent.query_rank + latent.kv_rank
+    down = latent.query_rank + latent.kv_rank + latent.rotary_dim
+    return norms + (down if family.qkv_bias else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from functools import cache
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from .config import model_of_config
 from .dimensions import is_dimensions, model_from_dimensions
-from .family import FAMILIES, count_params
+from .family import FAMILIES, counted
 from .model import LatentAttention, Mixture, Model
 from .names import UnknownName, fold, packaged
 
@@ -75,8 +74,11 @@ def _model(raw: dict[str, Any]) -> Model:
         params=0,
         latent=latent,
         mixture=_mixture(raw["mixture"]) if "mixture" in raw else None,
+        mtp=raw.get("mtp", 0),
+        window=raw.get("window", 0),
+        window_layers=raw.get("window_layers", 0),
     )
-    return dataclasses.replace(model, params=count_params(model, family, raw.get("positions", 0)))
+    return counted(model, family, raw.get("positions", 0))
 
 
 def _mixture(raw: dict[str, Any]) -> Mixture:
