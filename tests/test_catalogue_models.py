@@ -248,6 +248,89 @@ def test_dense_layers_of_a_mixture_are_where_the_configuration_says(tmp_path: Pa
     assert some.params - some.params_active == 2 * 6 * 3 * 64 * 32
 
 
+GPT_OSS: dict[str, object] = {
+    "model_type": "gpt_oss",
+    "hidden_size": 2880,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "intermediate_size": 2880,
+    "vocab_size": 201088,
+    "num_local_experts": 32,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "layer_types": ["sliding_attention", "full_attention"] * 12,
+}
+
+
+def test_a_configuration_of_gpt_oss_reads_as_the_model(tmp_path: Path) -> None:
+    known = find_model("gpt-oss-20b")
+    assert read(tmp_path, GPT_OSS, _name_or_path=known.name) == known
+    unsaid = {
+        key: value for key, value in GPT_OSS.items() if key not in ("layer_types", "head_dim")
+    }
+    assert read(tmp_path, unsaid, _name_or_path=known.name) == known
+
+
+def test_the_text_of_a_model_that_sees_is_read_with_what_its_class_implies(tmp_path: Path) -> None:
+    text = {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 34,
+        "sliding_window": 1024,
+    }
+    whole = {"model_type": "gemma3", "text_config": text, "_name_or_path": "google/gemma-3-4b"}
+    assert read(tmp_path, whole) == find_model("gemma-3-4b")
+    with pytest.raises(ConfigError, match="model_type 'gemma3' is not known"):
+        read(tmp_path, {"model_type": "gemma3"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "window"),
+    [
+        ("mistral", {}, (4096, 32)),
+        ("mistral", {"sliding_window": None}, (0, 0)),
+        ("llama", {"sliding_window": 4096}, (0, 0)),
+        ("qwen2", {"sliding_window": 4096}, (0, 0)),
+        ("qwen2", {"sliding_window": 4096, "use_sliding_window": True}, (4096, 4)),
+        ("qwen3", {"sliding_window": 4096, "use_sliding_window": True}, (4096, 4)),
+        (
+            "qwen2",
+            {"sliding_window": 512, "use_sliding_window": True, "max_window_layers": 40},
+            (0, 0),
+        ),
+        ("gemma2", {}, (4096, 16)),
+        ("gemma2", {"num_hidden_layers": 5}, (4096, 3)),
+        ("gemma3_text", {"sliding_window": 512}, (512, 27)),
+        ("gemma3_text", {"sliding_window": 512, "sliding_window_pattern": 4}, (512, 24)),
+        ("gemma3_text", {"sliding_window": 512, "_sliding_window_pattern": 2}, (512, 16)),
+        ("gemma2", {"layer_types": ["full_attention"] * 32}, (0, 0)),
+        ("qwen3", {"layer_types": ["sliding_attention"] * 32}, (0, 0)),
+    ],
+)
+def test_windows_are_where_the_class_of_the_type_has_them(
+    tmp_path: Path, kind: str, changes: dict[str, object], window: tuple[int, int]
+) -> None:
+    model = read(tmp_path, LLAMA_3_8B, model_type=kind, **changes)
+    assert (model.window, model.window_layers) == window
+
+
+def test_windows_of_a_mixture(tmp_path: Path) -> None:
+    used = {"use_sliding_window": True, "sliding_window": 64}
+    early = read(tmp_path, QWEN_MOE, **used, max_window_layers=5)
+    assert (early.window, early.window_layers) == (64, 3)
+    every = read(tmp_path, QWEN_MOE, model_type="qwen3_moe", **used)
+    assert (every.window, every.window_layers) == (64, 6)
+
+
+@pytest.mark.parametrize("kinds", ["all", ["sliding_attention"], 7])
+def test_kinds_of_layers_that_are_no_list_of_all_are_refused(tmp_path: Path, kinds: object) -> None:
+    with pytest.raises(ConfigError, match="layer_types must be a list of 32, one for each layer"):
+        read(tmp_path, LLAMA_3_8B, model_type="gemma2", layer_types=kinds)
+
+
 @pytest.mark.parametrize(
     ("kind", "changes", "more"),
     [

@@ -63,6 +63,24 @@ def test_experts_latent_attention_and_dense_layers_are_said_by_their_keys() -> N
     assert (model.mixture.shared_ffn, model.latent.query_rank, model.head_dim) == (512, 0, 48)
 
 
+def test_windows_and_predictions_of_more_tokens_are_said_by_their_keys() -> None:
+    model = find_model(f"{LLAMA_3_8B},window=1024,mtp=2")
+    assert (model.window, model.window_layers, model.mtp) == (1024, 32, 2)
+    assert model.params == 8_030_261_248
+    some = find_model(f"{LLAMA_3_8B},window=1024,window-layers=16")
+    assert (some.window_layers, some.name) == (16, f"{LLAMA_3_8B},window=1024,window-layers=16")
+
+
+def test_parameters_beyond_the_count_lie_in_the_attention() -> None:
+    bare = find_model(LLAMA_3_8B)
+    more = find_model(f"{LLAMA_3_8B},params={bare.params + 32 * 6144 + 5}")
+    assert more.attention_params == bare.attention_params + 6144
+    assert more.outside_params == bare.outside_params + 5
+    assert more.parts_params == more.params
+    fewer = find_model(f"{LLAMA_3_8B},params={bare.params - 1}")
+    assert fewer.parts_params == fewer.params
+
+
 def test_the_width_of_experts_is_that_of_an_mlp_no_layer_has() -> None:
     text = "layers=2,hidden=64,heads=4,vocab=100,experts=4,topk=2,expert-ffn=96"
     assert find_model(text).ffn == 96
@@ -97,6 +115,11 @@ def test_the_width_of_experts_is_that_of_an_mlp_no_layer_has() -> None:
                 "ffn=1,head-dim=100,kv-rank=8,plain-dim=64,rotary-dim=64,value-dim=64",
             ),
             "head-dim must be plain-dim + rotary-dim, 128",
+        ),
+        (("ffn=14336", "ffn=14336,window-layers=8"), "window-layers needs window"),
+        (
+            ("ffn=14336", "ffn=14336,window=128,window-layers=33"),
+            "window-layers is 33, more than layers, 32",
         ),
         (("ffn=14336", "ffn=14336,params=8"), "params is 8, the other dimensions make 8,030,261,"),
     ],

@@ -21,7 +21,7 @@ cards lie between 0.51 (MI300X) and 0.92 (A800).
 CONFIDENCE = ("verified", "secondary", "community", "unchecked")
 """How sure a figure is, the surest first; the head of accelerators.yaml says what each means."""
 
-FIGURES = ("tflops", "matmul", "memory", "memory_bw", "link", "tdp", "cards", "domain")
+FIGURES = ("tflops", "nvfp4", "matmul", "memory", "memory_bw", "link", "tdp", "cards", "domain")
 """What an accelerator's confidence may speak of."""
 
 _REMARK = re.compile(r"\s*\([^()]*\)\s*\Z")
@@ -41,6 +41,9 @@ class Accelerator:
     card_bf16_tflops: float | None
     card_fp16_tflops: float | None
     card_fp8_tflops: float | None
+    card_nvfp4_tflops: float | None
+    block_scaled: bool | None
+    """Its fp8 units take blocks with a scale of their own (MX), at the rate of fp8."""
     card_matmul_bf16_tflops: float | None
     """Highest rate that anyone measured."""
     card_matmul_fp8_tflops: float | None
@@ -94,7 +97,7 @@ class Accelerator:
         return self._per_device(self.card_p2p_gbs)
 
     def peak_tflops(self, precision: str) -> float | None:
-        """Return the dense peak of one device in bf16, fp16 or fp8.
+        """Return the dense peak of one device in bf16, fp16, fp8, mxfp8 or nvfp4.
 
         0 if it has no such units, None if nobody has said.
         """
@@ -102,19 +105,21 @@ class Accelerator:
             "bf16": self.card_bf16_tflops,
             "fp16": self.card_fp16_tflops,
             "fp8": self.card_fp8_tflops,
+            "mxfp8": self._card_mxfp8_tflops,
+            "nvfp4": self.card_nvfp4_tflops,
         }
         return self._per_device(peaks[precision])
 
     def matmul_tflops(self, precision: str) -> float | None:
         """Return the achievable matrix-multiply rate of one device; None without a peak.
 
-        The rate measured in that precision, or in bf16 and scaled by the peaks; where no one
-        measured, ``UNMEASURED_MATMUL`` of the peak.
+        The rate measured in that precision (of mxfp8, in fp8), or in bf16 and scaled by the
+        peaks; where no one measured, ``UNMEASURED_MATMUL`` of the peak.
         """
         peak = self.peak_tflops(precision)
         if not peak:
             return None
-        if precision == "fp8" and self.card_matmul_fp8_tflops is not None:
+        if precision in ("fp8", "mxfp8") and self.card_matmul_fp8_tflops is not None:
             return self._per_device(self.card_matmul_fp8_tflops)
         if not self.card_matmul_bf16_tflops or not self.card_bf16_tflops:
             return UNMEASURED_MATMUL * peak
@@ -124,6 +129,13 @@ class Accelerator:
         """Return how sure one of ``FIGURES`` is, in a word of ``CONFIDENCE``."""
         said = dict(self.confidence)
         return said.get(figure, said.get("all", CONFIDENCE[-1]))
+
+    @property
+    def _card_mxfp8_tflops(self) -> float | None:
+        scaled, fp8 = self.block_scaled, self.card_fp8_tflops
+        if scaled is None or fp8 is None:
+            return None
+        return fp8 if scaled else 0
 
     def _per_device(self, value: float | None) -> float | None:
         return None if value is None else value / self.devices_per_card
@@ -232,6 +244,8 @@ def _accelerator(raw: dict[str, Any]) -> Accelerator:
         card_bf16_tflops=tflops["bf16"],
         card_fp16_tflops=tflops["fp16"],
         card_fp8_tflops=tflops["fp8"],
+        card_nvfp4_tflops=tflops.get("nvfp4", 0),
+        block_scaled=tflops.get("mx", False),
         card_matmul_bf16_tflops=matmul.get("bf16"),
         card_matmul_fp8_tflops=matmul.get("fp8"),
         card_memory_gib=raw["memory"],
