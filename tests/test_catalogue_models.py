@@ -281,7 +281,11 @@ def test_the_text_of_a_model_that_sees_is_read_with_what_its_class_implies(tmp_p
         "num_hidden_layers": 34,
         "sliding_window": 1024,
     }
-    whole = {"model_type": "gemma3", "text_config": text, "_name_or_path": "google/gemma-3-4b"}
+    whole: dict[str, object] = {
+        "model_type": "gemma3",
+        "text_config": text,
+        "_name_or_path": "google/gemma-3-4b",
+    }
     assert read(tmp_path, whole) == find_model("gemma-3-4b")
     with pytest.raises(ConfigError, match="model_type 'gemma3' is not known"):
         read(tmp_path, {"model_type": "gemma3"})
