@@ -1,6 +1,7 @@
 """A plan as DeepSpeed's JSON, and as the words of the programs that read it.
 
-Names and meanings of DeepSpeed 0.19.8, Transformers 5.24, LLaMA-Factory 0.9.5, ms-swift 4.6.0.
+Names and meanings of DeepSpeed 0.19.8, whose AutoEP knows Mixtral, Qwen3, DeepSeek and MiniMax;
+Transformers 5.24, LLaMA-Factory 0.9.5, ms-swift 4.6.0.
 Their own classes were given the file and the words, those of ms-swift were read in its source;
 no training was run. Transformers 5 calls ``gradient_checkpointing`` deprecated and reads it.
 """
@@ -10,11 +11,11 @@ from __future__ import annotations
 import json
 import math
 
-from ..catalogue import Accelerator, Model, UnknownName, find_accelerator, find_model
-from ..errors import ConfigError, PlanError, UsageError
+from ..catalogue import Accelerator, Model, UnknownName, find_accelerator
+from ..errors import PlanError
 from ..plan import Mesh, Plan
 from ..planner import constants as k
-from .single import single
+from .single import model_of, single
 
 FILE = "deepspeed.json"
 
@@ -47,6 +48,8 @@ def config(plan: Plan) -> str:
         "communication_data_type": plan.precision,
         "zero_optimization": _zero(plan, mesh),
     }
+    if mesh.ep > 1:
+        sections["expert_parallel"] = {"enabled": True, "autoep_size": mesh.ep}
     if plan.framework != "deepspeed":
         # Transformers fills in its own limit, which a file without the key would switch off.
         sections["gradient_clipping"] = "auto"
@@ -88,7 +91,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
             found.append("the plan recomputes every layer: the script must checkpoint activations")
     if plan.framework == "llamafactory":
         found.append("LLaMA-Factory reads key=value behind its YAML: write {plan} after it")
-    if mesh.zero and _model(plan) is None:
+    if mesh.zero and model_of(plan) is None:
         found.append(f"sizes of buckets are DeepSpeed's own: {plan.model} has no known dimensions")
     return tuple(found)
 
@@ -105,6 +108,15 @@ def _mesh(plan: Plan) -> Mesh:
             f"{plan.framework} recomputes whole layers or nothing, the plan only their MLP; "
             "take recompute full"
         )
+    if mesh.etp > 1 or (mesh.ep > 1 and plan.framework != "deepspeed"):
+        raise PlanError(
+            f"{plan.framework} is not planned with parallel experts (ep {mesh.ep}, etp {mesh.etp})"
+            "; take 1, or for ep plan for deepspeed"
+        )
+    if mesh.shard not in (0, mesh.dp):
+        raise PlanError(f"{plan.framework} shards over all {mesh.dp} devices, not {mesh.shard}")
+    if plan.precision not in ("bf16", "fp16"):
+        raise PlanError(f"{plan.framework} trains in bf16 or fp16, the plan in {plan.precision}")
     return mesh
 
 
@@ -130,7 +142,7 @@ def _zero(plan: Plan, mesh: Mesh) -> dict[str, object]:
     if mesh.zero == 3 and plan.framework != "deepspeed":
         # Without it Transformers saves shards that only DeepSpeed can join.
         found["stage3_gather_16bit_weights_on_model_save"] = True
-    model = _model(plan)
+    model = model_of(plan)
     if model is None:
         return found
     bucket = _bucket(plan, mesh, model)
@@ -184,11 +196,4 @@ def _card(plan: Plan, mesh: Mesh) -> Accelerator | None:
     try:
         return find_accelerator(plan.groups[mesh.group].accelerator)
     except UnknownName:
-        return None
-
-
-def _model(plan: Plan) -> Model | None:
-    try:
-        return find_model(plan.model)
-    except (UnknownName, ConfigError, UsageError):
         return None

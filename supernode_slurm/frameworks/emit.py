@@ -37,9 +37,9 @@ def emit(plan: Plan) -> Emitted:
         return Emitted(tuple(megatron.arguments(plan)), notes=megatron.notes(plan))
     if name == "flagscale":
         files = {"flagscale.yaml": flagscale.layout(plan)}
-        return Emitted(tuple(flagscale.arguments(plan)), files, flagscale.NOTES)
+        return Emitted(tuple(flagscale.arguments(plan)), files, flagscale.notes(plan))
     if name == "torchtitan":
-        return Emitted(tuple(torchtitan.arguments(plan)), notes=torchtitan.NOTES)
+        return Emitted(tuple(torchtitan.arguments(plan)), notes=torchtitan.notes(plan))
     if name in ("deepspeed", "hf", "llamafactory", "swift"):
         files = {deepspeed.FILE: deepspeed.config(plan)}
         return Emitted(tuple(deepspeed.arguments(plan)), files, deepspeed.notes(plan))

@@ -1,15 +1,15 @@
-"""A plan across meshes as FlagScale's configuration."""
+"""A plan as FlagScale's configuration: across meshes, or as the Megatron-LM inside it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from ..catalogue import platform
 from ..errors import PlanError
 from ..plan import Pipeline, Plan
-
-NOTES = ("each node says its own --hetero-current-device-type, the name of its group of devices",)
+from . import megatron
 
 _RECOMPUTE = {
     "none": "",
@@ -29,6 +29,8 @@ def layout(plan: Plan) -> str:
     ``recompute_modules``. The runner, or the launcher in its place, sets
     ``hetero_current_device_type`` on each node.
     """
+    if _is_uniform(plan):
+        return _uniform(plan)
     pipeline = _checked(plan)
     meshes, types = pipeline.meshes, [plan.groups[mesh.group].name for mesh in pipeline.meshes]
     sizes = ", ".join(f"{mesh.tp}, {mesh.cp}, {mesh.ep}, {mesh.dp}, {mesh.pp}" for mesh in meshes)
@@ -51,12 +53,16 @@ def layout(plan: Plan) -> str:
         f"    hetero_process_meshes: [{sizes}]\n"
         f"    hetero_pipeline_layer_split: [{split}]\n"
         f"    hetero_use_cpu_communication: {_yaml(cpu)}\n"
-        "model:\n"
-        f"  num_layers: {sum(stage.layers for stage in pipeline.stages)}\n"
-        f"  seq_length: {plan.sequence}\n"
-        f"  micro_batch_size: {meshes[0].micro_batch}\n"
-        f"  global_batch_size: {plan.global_batch}\n"
-        f"  untie_embeddings_and_output_weights: {_yaml(not plan.tied_embeddings)}\n"
+        f"{_model(plan)}"
+    )
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """Return what a person should know about the file and the words."""
+    if _is_uniform(plan):
+        return megatron.notes(plan)
+    return (
+        "each node says its own --hetero-current-device-type, the name of its group of devices",
     )
 
 
@@ -83,6 +89,41 @@ def _words(settings: dict[str, Any]) -> list[str]:
         elif value is not False and name != "hetero_current_device_type":
             found += [option, *map(str, value if isinstance(value, list) else [value])]
     return found
+
+
+def _is_uniform(plan: Plan) -> bool:
+    return len(plan.pipelines) == 1 and len(plan.pipelines[0].meshes) == 1
+
+
+def _uniform(plan: Plan) -> str:
+    """Return the YAML of a plan on one mesh: Megatron's arguments by their names."""
+    lines = [
+        f"  {name}: {value}\n"
+        for name, value in _settings(megatron.arguments(plan))
+        if name not in ("micro_batch_size", "global_batch_size")
+    ]
+    backend = f"  distributed_backend: {_backend(plan)}\n"
+    return f"system:\n{''.join(lines)}{backend}{_model(plan)}"
+
+
+def _settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each option's name, and its value as YAML has it; each takes one or none."""
+    for word, following in zip(words, [*words[1:], "--"], strict=True):
+        if word.startswith("--"):
+            value = "true" if following.startswith("--") else following
+            yield word[2:].replace("-", "_"), f'"{value}"' if "*" in value else value
+
+
+def _model(plan: Plan) -> str:
+    pipeline = plan.pipelines[0]
+    return (
+        "model:\n"
+        f"  num_layers: {sum(stage.layers for stage in pipeline.stages)}\n"
+        f"  seq_length: {plan.sequence}\n"
+        f"  micro_batch_size: {pipeline.meshes[0].micro_batch}\n"
+        f"  global_batch_size: {plan.global_batch}\n"
+        f"  untie_embeddings_and_output_weights: {_yaml(not plan.tied_embeddings)}\n"
+    )
 
 
 def _checked(plan: Plan) -> Pipeline:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..errors import PlanError
-from ..plan import Pipeline, Plan
-from .single import single
+from ..plan import Mesh, Pipeline, Plan
+from .chunks import Chunk, chunks
+from .single import has_experts, model_of, single
 
 _RECOMPUTE = {
     "none": (),
@@ -19,50 +20,123 @@ _RECOMPUTE = {
     ),
 }
 
+# Of the recipes for FP8 the one without a history of maxima; formats are Transformer Engine's
+# defaults of each recipe (NVIDIA/TransformerEngine, docs/api/common.rst).
+_PRECISION = {
+    "bf16": ("--bf16",),
+    "fp16": ("--fp16",),
+    "fp8": ("--bf16", "--fp8-format", "hybrid", "--fp8-recipe", "tensorwise"),
+    "mxfp8": ("--bf16", "--fp8-format", "e4m3", "--fp8-recipe", "mxfp8"),
+    "nvfp4": ("--bf16", "--fp4-format", "e2m1", "--fp4-recipe", "nvfp4"),
+}
+
 
 def arguments(plan: Plan) -> list[str]:
     """Return the arguments that make the framework run this plan.
 
     The data-parallel size follows from the number of ranks. Raises ``PlanError`` for what
     one set of arguments cannot say. Written from the frameworks' sources (NVIDIA/Megatron-LM
-    d98e8a6, Ascend/MindSpeed-LLM c77308a). The argument parser of the Megatron-LM in FlagScale
-    0.8.0 was given them, and megatron-core 0.16.1 the layouts; MindSpeed-LLM was not, and no
-    training was run.
+    d98e8a6, Ascend/MindSpeed-LLM c77308a, Ascend/MindSpeed fad5ae8). The argument parser of the
+    Megatron-LM in FlagScale 0.8.0 was given them, and megatron-core 0.16.1 the layouts;
+    MindSpeed-LLM was not, and no training was run.
     """
     pipeline, mesh = single(plan, "Megatron")
-    if mesh.zero > 1:
-        raise PlanError(f"Megatron shards by ZeRO-1, the plan by ZeRO-{mesh.zero}; take less")
-    found = [
+    return [
         *("--tensor-model-parallel-size", str(mesh.tp)),
         *("--pipeline-model-parallel-size", str(len(pipeline.stages))),
         *("--micro-batch-size", str(mesh.micro_batch)),
         *("--global-batch-size", str(plan.global_batch)),
-        f"--{plan.precision}",
+        *_precision(plan),
         *_RECOMPUTE[mesh.recompute],
+        *_context(plan, mesh),
+        *_experts(plan, mesh),
+        *(["--sequence-parallel"] if mesh.sequence_parallel else []),
+        *_replicas(plan, mesh),
+        *_layers(plan, pipeline),
     ]
-    if mesh.cp > 1:
-        found.extend(["--context-parallel-size", str(mesh.cp)])
-    if mesh.sequence_parallel:
-        found.append("--sequence-parallel")
-    if mesh.dp > 1 or mesh.zero == 1:
-        found.append("--overlap-grad-reduce")
-    if mesh.zero == 1:
-        found.extend(["--use-distributed-optimizer", "--overlap-param-gather"])
-    return found + _layers(plan, pipeline)
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
     """Return what a person should know about the arguments."""
+    found = []
+    model = model_of(plan)
     if plan.training == "lora" and plan.framework == "megatron":
-        return ("Megatron-LM has no LoRA of its own: the script must bring it",)
-    return ()
+        found.append("Megatron-LM has no LoRA of its own: the script must bring it")
+    if plan.pipelines[0].meshes[0].ep > 1:
+        found.append(
+            "the plan sends tokens to their experts only: the script must say "
+            "--moe-token-dispatcher-type alltoall or flex, Megatron's default sends them to all"
+        )
+    if model is not None and model.mtp:
+        found.append(f"{model.name} has MTP: the script must say --mtp-num-layers {model.mtp}")
+    return tuple(found)
+
+
+def _precision(plan: Plan) -> tuple[str, ...]:
+    if plan.framework == "mindspeed" and plan.precision == "nvfp4":
+        raise PlanError("MindSpeed has no FP4; take fp8, mxfp8, bf16 or fp16")
+    return _PRECISION[plan.precision]
+
+
+def _context(plan: Plan, mesh: Mesh) -> list[str]:
+    if mesh.cp == 1:
+        return []
+    # Megatron's ring; MindSpeed has others beside it, which cut heads.
+    ring = ["--context-parallel-algo", "megatron_cp_algo"]
+    size = ["--context-parallel-size", str(mesh.cp)]
+    return size + (ring if plan.framework == "mindspeed" else [])
+
+
+def _experts(plan: Plan, mesh: Mesh) -> list[str]:
+    if not has_experts(plan, mesh):
+        return []
+    if mesh.tp > 1 and not mesh.sequence_parallel:
+        raise PlanError(
+            "Megatron trains experts under tensor parallelism with sequence parallelism only"
+        )
+    found = ["--expert-model-parallel-size", str(mesh.ep)] if mesh.ep > 1 else []
+    if mesh.etp != mesh.tp:
+        found += ["--expert-tensor-parallel-size", str(mesh.etp)]
+    return found
+
+
+def _replicas(plan: Plan, mesh: Mesh) -> list[str]:
+    """Return how replicas share optimiser and gradients."""
+    if mesh.zero > 1:
+        raise PlanError(f"Megatron shards by ZeRO-1, the plan by ZeRO-{mesh.zero}; take less")
+    found = ["--overlap-grad-reduce"] if mesh.dp > 1 or mesh.zero == 1 else []
+    if mesh.zero == 1:
+        found += ["--use-distributed-optimizer", "--overlap-param-gather"]
+    copies = mesh.dp // mesh.shard if mesh.zero and mesh.shard else 1
+    if copies == 1:
+        return found
+    replicas = mesh.tp * mesh.cp * mesh.dp // (mesh.ep * mesh.etp)
+    if plan.framework != "megatron" or mesh.dp % mesh.shard or replicas % copies:
+        raise PlanError(
+            f"{plan.framework} cannot share the optimiser among {mesh.shard} of {mesh.dp} "
+            f"replicas, {replicas} of the experts; share it among all"
+        )
+    return [*found, "--num-distributed-optimizer-instances", str(copies)]
 
 
 def _layers(plan: Plan, pipeline: Pipeline) -> list[str]:
-    counts = [stage.layers for stage in pipeline.stages]
-    if len(set(counts)) == 1:
-        return []
-    if plan.framework == "mindspeed":
-        return ["--num-layer-list", ",".join(map(str, counts))]
-    text = "|".join(f"t*{count}" for count in counts)
-    return ["--pipeline-model-parallel-layout", f"E{text},L"]
+    parts = chunks(pipeline)
+    if len({chunk.layers for chunk in parts}) == 1:
+        if pipeline.virtual_stages == 1:
+            return []
+        return ["--num-layers-per-virtual-pipeline-stage", str(parts[0].layers)]
+    if plan.framework != "mindspeed":
+        model = model_of(plan)
+        text = "|".join(_letters(chunk, model.mtp if model else 0) for chunk in parts)
+        return ["--pipeline-model-parallel-layout", text]
+    if pipeline.virtual_stages > 1:
+        raise PlanError(
+            "MindSpeed-LLM takes uneven stages or virtual stages, not both; plan for one of them"
+        )
+    return ["--num-layer-list", ",".join(str(stage.layers) for stage in pipeline.stages)]
+
+
+def _letters(chunk: Chunk, mtp: int) -> str:
+    """Return a stage of the layout: embedding, layers, multi-token prediction, loss."""
+    last = f",{f'm*{mtp},' if mtp else ''}L" if chunk.head else ""
+    return f"{'E' if chunk.embedding else ''}t*{chunk.layers}{last}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from ..errors import PlanError
-from ..plan import Pipeline, Plan
-from .single import single
+from ..plan import Mesh, Pipeline, Plan
+from .chunks import chunks
+from .single import has_experts, model_of, single
 
-NOTES = (
-    "the plan's words end with activation-checkpoint:..., a subcommand: write {plan} last",
-    "sequence length and schedule stay those of the configuration: --training.seq_len, 1F1B",
-)
+_CONVERTERS = {
+    "fp8": "Float8LinearConverter",
+    "mxfp8": "MXFP8LinearConverter",
+    "nvfp4": "NVFP4LinearConverter",
+}
 
 
 def arguments(plan: Plan) -> list[str]:
@@ -20,22 +22,18 @@ def arguments(plan: Plan) -> list[str]:
     (``num_tokens_per_microbatch_per_dp_rank``). No training was run.
     """
     pipeline, mesh = single(plan, "torchtitan")
-    if mesh.zero not in (0, 3):
-        raise PlanError(f"torchtitan shards by ZeRO-3 or not, the plan by ZeRO-{mesh.zero}")
-    if mesh.recompute == "selective":
-        raise PlanError(
-            "torchtitan's selective recomputation is another than the plan's; take none or full"
-        )
-    if mesh.tp > 1 and not mesh.sequence_parallel:
-        raise PlanError("torchtitan's tensor parallelism is planned with sequence parallelism")
-    stages = len(pipeline.stages)
+    for problem in (_broken(mesh), _broken_sequence(plan, mesh), _broken_model(plan, mesh)):
+        if problem:
+            raise PlanError(problem)
+    stages, shards = len(pipeline.stages), _shards(mesh)
     # Without stages a step is cut into accumulated batches, with them into micro-batches.
     local = mesh.micro_batch if stages == 1 else plan.global_batch // mesh.dp
     sizes = {
-        "parallelism.data_parallel_replicate_degree": 1 if mesh.zero else mesh.dp,
-        "parallelism.data_parallel_shard_degree": mesh.dp if mesh.zero else 1,
+        "parallelism.data_parallel_replicate_degree": mesh.dp // shards,
+        "parallelism.data_parallel_shard_degree": shards,
         "parallelism.tensor_parallel_degree": mesh.tp,
         "parallelism.context_parallel_degree": mesh.cp,
+        "parallelism.expert_parallel_degree": mesh.ep,
         "parallelism.pipeline_parallel_degree": stages,
         "parallelism.pipeline_parallel_microbatch_size": mesh.micro_batch,
         "training.local_batch_size": local,
@@ -43,20 +41,89 @@ def arguments(plan: Plan) -> list[str]:
     }
     if stages == 1:
         del sizes["parallelism.pipeline_parallel_microbatch_size"]
+    if mesh.ep == 1:
+        del sizes["parallelism.expert_parallel_degree"]
     found = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
-    if stages > 1:
-        # Its parser refuses a pipeline under CUDA graphs, which are on by default.
+    if stages > 1 or mesh.ep > 1:
+        # Its parser refuses both under CUDA graphs, which are on by default.
         found.append("--training.disable_cuda_graphs")
-        found[:0] = ["--parallelism.module_fqns_per_model_part", *_parts(pipeline)]
+    if stages > 1:
+        schedule = "1F1B" if pipeline.virtual_stages == 1 else "Interleaved1F1B"
+        found[:0] = [
+            *("--parallelism.pipeline_parallel_schedule", schedule),
+            *("--parallelism.module_fqns_per_model_part", *_parts(pipeline)),
+        ]
     return [*found, f"activation-checkpoint:{mesh.recompute}"]
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """Return what a person should know about the arguments."""
+    mesh = plan.pipelines[0].meshes[0]
+    found = [
+        "the plan's words end with activation-checkpoint:..., a subcommand: write {plan} last",
+        "sequence length stays that of the configuration: --training.seq_len",
+    ]
+    if plan.precision in _CONVERTERS:
+        found.append(
+            f"{plan.precision} is the configuration's: take one with {_CONVERTERS[plan.precision]}"
+        )
+    if mesh.cp > 1 and mesh.zero == 0:
+        found.append("torchtitan cuts weights over cp too: they take less memory than planned")
+    return tuple(found)
+
+
+def _shards(mesh: Mesh) -> int:
+    """Return how many replicas share one copy of the weights."""
+    return (mesh.shard or mesh.dp) if mesh.zero else 1
+
+
+def _broken(mesh: Mesh) -> str:
+    """Return the rule that a mesh breaks, empty if none."""
+    if mesh.zero not in (0, 3):
+        return f"torchtitan shards by ZeRO-3 or not, the plan by ZeRO-{mesh.zero}"
+    if mesh.dp % _shards(mesh):
+        return f"torchtitan shards over a divisor of dp {mesh.dp}, the plan over {mesh.shard}"
+    if mesh.recompute == "selective":
+        return "torchtitan's selective recomputation is not the plan's; take none or full"
+    if mesh.tp > 1 and not mesh.sequence_parallel:
+        return "torchtitan's tensor parallelism is planned with sequence parallelism"
+    ranks = mesh.tp * mesh.cp * _shards(mesh)
+    if ranks % mesh.ep:
+        return (
+            f"torchtitan's experts are parallel inside tp x cp x shards = {ranks}, no multiple "
+            f"of ep {mesh.ep}"
+        )
+    return ""
+
+
+def _broken_sequence(plan: Plan, mesh: Mesh) -> str:
+    part = mesh.tp * 2 * mesh.cp
+    if mesh.cp == 1 or plan.sequence % part == 0:
+        return ""
+    return f"torchtitan cuts a sequence into tp x 2 x cp = {part} parts, not one of {plan.sequence}"
+
+
+def _broken_model(plan: Plan, mesh: Mesh) -> str:
+    """Return what of the plan torchtitan's models do not have."""
+    model = model_of(plan)
+    etp = mesh.tp if mesh.ep == 1 else 1
+    if has_experts(plan, mesh) and mesh.etp != etp:
+        return (
+            f"torchtitan's experts have etp {etp} under tp {mesh.tp} and ep {mesh.ep}, the plan's "
+            f"{mesh.etp}"
+        )
+    if model is not None and model.mtp and len(plan.pipelines[0].stages) > 1:
+        return f"torchtitan has no pipeline for the MTP of {model.name}; plan for megatron"
+    if plan.precision == "fp16":
+        return "torchtitan trains in bf16 or less, not in fp16"
+    return ""
 
 
 def _parts(pipeline: Pipeline) -> list[str]:
     """Return the modules of each stage, joined by commas."""
-    parts, start = [], 0
-    for stage in pipeline.stages:
-        layers = [f"layers.{start + index}" for index in range(stage.layers)]
-        first = ["tok_embeddings"] if stage.embedding else []
-        parts.append(",".join([*first, *layers, *(["norm", "lm_head"] if stage.head else [])]))
-        start += stage.layers
+    parts = []
+    for chunk in chunks(pipeline):
+        layers = [f"layers.{chunk.first + index}" for index in range(chunk.layers)]
+        first = ["tok_embeddings"] if chunk.embedding else []
+        parts.append(",".join([*first, *layers, *(["norm", "lm_head"] if chunk.head else [])]))
     return parts
