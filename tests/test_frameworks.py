@@ -182,6 +182,8 @@ def test_megatrons_arguments_of_an_even_plan() -> None:
         "--global-batch-size",
         "128",
         "--bf16",
+        "--context-parallel-size",
+        "1",
         "--sequence-parallel",
         "--overlap-grad-reduce",
         "--use-distributed-optimizer",

@@ -79,12 +79,11 @@ def _precision(plan: Plan) -> tuple[str, ...]:
 
 
 def _context(plan: Plan, mesh: Mesh) -> list[str]:
-    if mesh.cp == 1:
-        return []
-    # Megatron's ring; MindSpeed has others beside it, which cut heads.
-    ring = ["--context-parallel-algo", "megatron_cp_algo"]
-    size = ["--context-parallel-size", str(mesh.cp)]
-    return size + (ring if plan.framework == "mindspeed" else [])
+    found = ["--context-parallel-size", str(mesh.cp)]
+    if mesh.cp > 1 and plan.framework == "mindspeed":
+        # Megatron's ring: MindSpeed has others beside it, which cut heads.
+        found += ["--context-parallel-algo", "megatron_cp_algo"]
+    return found
 
 
 def _experts(plan: Plan, mesh: Mesh) -> list[str]:
@@ -94,10 +93,10 @@ def _experts(plan: Plan, mesh: Mesh) -> list[str]:
         raise PlanError(
             "Megatron trains experts under tensor parallelism with sequence parallelism only"
         )
-    found = ["--expert-model-parallel-size", str(mesh.ep)] if mesh.ep > 1 else []
-    if mesh.etp != mesh.tp:
-        found += ["--expert-tensor-parallel-size", str(mesh.etp)]
-    return found
+    return [
+        *("--expert-model-parallel-size", str(mesh.ep)),
+        *("--expert-tensor-parallel-size", str(mesh.etp)),
+    ]
 
 
 def _replicas(plan: Plan, mesh: Mesh) -> list[str]:

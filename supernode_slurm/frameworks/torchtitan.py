@@ -41,8 +41,6 @@ def arguments(plan: Plan) -> list[str]:
     }
     if stages == 1:
         del sizes["parallelism.pipeline_parallel_microbatch_size"]
-    if mesh.ep == 1:
-        del sizes["parallelism.expert_parallel_degree"]
     found = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
     if stages > 1 or mesh.ep > 1:
         # Its parser refuses both under CUDA graphs, which are on by default.
