@@ -1048,3 +1048,69 @@ def test_one_size_of_megatrons_is_enough_to_know_it(tmp_path: Path) -> None:
     text = "#!/bin/bash\nsn-launch python3 train.py {plan} --tensor-model-parallel-size 4\n"
     found = find_workload(text, "t.sh", (), tmp_path)
     assert (found.values["tp"], found.values["framework"]) == ("4", "megatron")
+
+
+MOE = """torchrun pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32
+  --ffn-hidden-size 14336 --swiglu --padded-vocab-size 32000 --num-experts 8 --seq-length 4096
+  --pipeline-model-parallel-size 4 --bf16""".replace("\n", " \\\n")
+
+
+def test_the_cut_of_experts_is_read_where_there_are_experts() -> None:
+    words = "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1"
+    found = read(f"{MOE} {words}").values
+    assert (found["ep"], found["etp"]) == ("8", "1")
+    assert "etp" not in read(f"{MOE} {words}".replace("--num-experts 8", "")).values
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ("--num-layers-per-virtual-pipeline-stage 2", "4"),
+        ("--num-virtual-stages-per-pipeline-rank 2", "2"),
+        ("--pipeline-model-parallel-layout 'Ett|(tttt|)*6,ttttttL'", "2"),
+        ("--pipeline-model-parallel-layout 'Et*8|t*8|t*8|t*8,L'", "1"),
+        ("--num-layers-per-virtual-pipeline-stage 3", None),
+        ("", None),
+    ],
+)
+def test_virtual_stages_are_read_however_they_are_said(words: str, count: str | None) -> None:
+    assert read(f"{MOE} {words}").values.get("virtual-stages") == count
+
+
+@pytest.mark.parametrize(
+    ("words", "precision"),
+    [
+        ("--fp8-format hybrid", "fp8"),
+        ("--fp8-format e4m3 --fp8-recipe blockwise", "fp8"),
+        ("--fp8-format e4m3 --fp8-recipe mxfp8", "mxfp8"),
+        ("--fp4-format e2m1", "nvfp4"),
+        ("", "bf16"),
+    ],
+)
+def test_the_precision_of_matrices_is_a_format_and_a_recipe(words: str, precision: str) -> None:
+    assert read(f"{MOE} {words}").values["precision"] == precision
+
+
+def test_modules_of_multi_token_prediction_belong_to_the_model() -> None:
+    assert find_model(read(f"{MOE} --mtp-num-layers 1").values["model"]).mtp == 1
+    assert find_model(read(MOE).values["model"]).mtp == 0
+
+
+def test_a_precision_and_a_schedule_are_read_in_torchtitans_words() -> None:
+    base = "torchrun -m torchtitan.train --module llama3"
+    mx = read(f"{base} --config llama3_8b_mxfp8 --parallelism.pipeline_parallel_degree 4")
+    assert (mx.values["precision"], mx.values["pp"]) == ("mxfp8", "4")
+    words = "--model.converters quantize.linear.float8 --training.seq_len 8192"
+    assert read(f"{base} --config llama3_8b {words}").values["precision"] == "fp8"
+    looped = "--parallelism.pipeline_parallel_schedule Interleaved1F1B"
+    assert read(f"{base} --config llama3_8b {looped}").values["virtual-stages"] == "2"
+    counted = f"{looped} --parallelism.pipeline_parallel_layers_per_stage 2"
+    assert "virtual-stages" not in read(f"{base} --config llama3_8b {counted}").values
+
+
+def test_parallel_experts_are_read_in_deepspeeds_file(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(
+        '{"train_micro_batch_size_per_gpu": 1, "expert_parallel": {"autoep_size": 4}}'
+    )
+    found = read("deepspeed train.py --deepspeed_config ds.json", tmp_path)
+    assert found.values["ep"] == "4"

@@ -11,7 +11,7 @@ from ..frameworks import capabilities
 from ..frameworks import names as framework_names
 from ..inventory import Inventory
 from ..placement import Ask, Limits
-from ..planner import Capabilities, Fixed
+from ..planner import PRECISIONS, Capabilities, Fixed
 from .bounds import limits_of
 from .cards import Group, asked_groups
 from .settings import Settings, of_component
@@ -22,8 +22,17 @@ DEFAULT = "default"
 TRAINING = ("full", "lora")
 _RECIPE = {"sequence": 4096, "global-batch": 1024, "lora-rank": 16}
 """What is taken where nobody says otherwise."""
-FIXED = {"tp": "tp", "pp": "pp", "micro-batch": "micro_batch", "zero": "zero"}
+FIXED = {
+    **{"tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "etp": "etp", "zero": "zero"},
+    **{"virtual-stages": "virtual_stages", "micro-batch": "micro_batch"},
+}
 """Planning values, read in the script itself, that settle a part of the layout."""
+_BEYOND = {
+    "cp": "context parallelism",
+    "ep": "expert parallelism",
+    "virtual-stages": "virtual pipeline parallelism",
+}
+"""Those of them that the planner does not plan yet."""
 
 
 def ask_at(site: Site, said: Settings, parts: Sequence[Settings]) -> Ask:
@@ -48,10 +57,11 @@ def make_ask(
     Raises ``UsageError`` that names the option with its origin.
     """
     cards = tuple((group.kind, group.devices) for group in groups)
-    model, unplanned = _model(said), _unplanned(said)
+    model = _model(said)
     devices = sum(group.devices for group in groups)
     said.add("framework", default_framework(inventory, [kind for kind, _ in cards]), DEFAULT)
     able = capabilities(_framework(said))
+    unplanned = _unplanned(said, able)
     training = _training(said)
     return Ask(
         cards=cards,
@@ -115,9 +125,9 @@ def _training(said: Settings) -> str:
 
 
 def _precision(said: Settings) -> str:
-    text = said.values.get("precision", "bf16")
-    if text not in ("bf16", "fp16"):
-        raise UsageError(f"{said.said('precision')}: bf16 and fp16 are planned")
+    text = said.values.get("precision", PRECISIONS[0])
+    if text not in PRECISIONS:
+        raise UsageError(f"{said.said('precision')}: {', '.join(PRECISIONS)} are planned")
     return text
 
 
@@ -133,17 +143,27 @@ def _fixed(said: Settings) -> Fixed:
         pp=sizes.get("pp"),
         micro_batch=sizes.get("micro_batch"),
         zero=sizes.get("zero"),
+        cp=sizes.get("cp"),
+        ep=sizes.get("ep"),
+        etp=sizes.get("etp"),
+        virtual_stages=sizes.get("virtual_stages"),
     )
 
 
-def _unplanned(said: Settings) -> list[str]:
+def _unplanned(said: Settings, able: Capabilities) -> list[str]:
     """Return why a script's own layout is beyond the planner, if it is."""
-    names = {"cp": "context", "ep": "expert"}
-    return [
-        f"placed, not planned: {word} parallelism of {said.values[name]} ({said.origins[name]})"
-        for name, word in names.items()
+    found = [
+        f"placed, not planned: {word} of {said.values[name]} ({said.origins[name]})"
+        for name, word in _BEYOND.items()
         if said.values.get(name, "1") != "1"
     ]
+    precision = said.values.get("precision", "bf16")
+    if precision not in able.precisions and "precision" in said.read:
+        found.append(
+            f"placed, not planned: {able.name} is planned in {', '.join(able.precisions)}, not in "
+            f"{precision} ({said.origins['precision']})"
+        )
+    return found
 
 
 def _global_batch(said: Settings, able: Capabilities, devices: int) -> int:

@@ -21,8 +21,8 @@ class Found:
 
     values: Mapping[str, str]
     """By planning option (model, sequence, global-batch, framework, train, lora-rank,
-    precision), and what it fixes of the layout: tp, pp, cp, ep, zero, micro-batch (of one
-    data-parallel rank) and accumulation (micro-batches per step)."""
+    precision), and what it fixes of the layout: tp, pp, cp, ep, etp, virtual-stages, zero,
+    micro-batch (of one data-parallel rank) and accumulation (micro-batches per step)."""
     origins: Mapping[str, str]
     notes: tuple[str, ...]
     """What was seen and could not be used, for the user."""

@@ -114,6 +114,7 @@ def _deepspeed(reading: Reading, options: Options) -> None:
     below.keep("global-batch", "train_batch_size")
     below.keep("micro-batch", "train_micro_batch_size_per_gpu")
     below.keep("accumulation", "gradient_accumulation_steps")
+    below.keep("ep", "expert_parallel.autoep_size")
     stage = below.get("zero_optimization.stage")
     if stage is not None and re.fullmatch("[0-3]", stage.text):
         below.put("zero", stage.text, stage.origin)

@@ -7,6 +7,7 @@ megatron/training/arguments.py); MindSpeed-LLM's own words are read beside.
 from __future__ import annotations
 
 import ast
+import re
 
 from ...catalogue import model_from_dimensions
 from ...errors import UsageError
@@ -41,6 +42,8 @@ _MINDSPEED = (
 MINDSPEED_SETTINGS = ("NPUS_PER_NODE", "ASCEND_RT_VISIBLE_DEVICES", "HCCL_CONNECT_TIMEOUT")
 """Variables that scripts for MindSpeed-LLM set."""
 _MAX_PATTERN = 4096
+_BRACKETS = re.compile(r"\(([^()]{0,400})\)\*(\d{1,3})")
+"""A part of a layout that repeats."""
 
 
 def read(reading: Reading, job: Job) -> None:
@@ -54,10 +57,10 @@ def read(reading: Reading, job: Job) -> None:
         )
     for planning, names in LAYOUT.items():
         reading.keep(planning, *names)
-    if reading.has("fp8_format"):
-        reading.put("precision", "fp8", reading.origin("fp8_format"))
-    else:
-        reading.precision(("bf16", "bf16"), ("fp16", "fp16"), *_of_flagscale())
+    if reading.has("num_experts"):
+        reading.keep("etp", "expert_tensor_parallel_size")
+    _virtual(reading)
+    _precision(reading)
     _training(reading)
     if not reading.has("num_layers"):
         return
@@ -70,8 +73,37 @@ def read(reading: Reading, job: Job) -> None:
             reading.notes += [f"{place}: {line}" for line in str(error).splitlines()]
 
 
-def _of_flagscale() -> tuple[tuple[str, str], ...]:
-    return ("precision.bf16", "bf16"), ("precision.fp16", "fp16")
+def _precision(reading: Reading) -> None:
+    """Take the precision of matrices; FlagScale has the same words below ``precision``."""
+    for prefix in ("", "precision."):
+        eight, recipe = reading.get(f"{prefix}fp8_format"), reading.get(f"{prefix}fp8_recipe")
+        four = reading.get(f"{prefix}fp4_format")
+        if four is not None:
+            reading.put("precision", "nvfp4", four.origin)
+            return
+        if eight is not None:
+            scaled = recipe is not None and recipe.text.startswith("mxfp8")
+            reading.put("precision", "mxfp8" if scaled else "fp8", eight.origin)
+            return
+    reading.precision(
+        *(("bf16", "bf16"), ("fp16", "fp16")),
+        *(("precision.bf16", "bf16"), ("precision.fp16", "fp16")),
+    )
+
+
+def _virtual(reading: Reading) -> None:
+    """Take the virtual stages of each stage: said, or by their layers, or in a layout."""
+    stages = reading.integer("pipeline_model_parallel_size") or 1
+    names = ("num_virtual_stages_per_pipeline_rank", "num_layers_per_virtual_pipeline_stage")
+    layout = reading.get("pipeline_model_parallel_layout")
+    layers, each = reading.integer("num_layers"), reading.integer(names[1])
+    reading.keep("virtual-stages", names[0])
+    if each and layers and layers % (stages * each) == 0:
+        reading.put("virtual-stages", str(layers // (stages * each)), reading.origin(names[1]))
+    elif layout is not None:
+        parts = _BRACKETS.sub(lambda found: found[1] * int(found[2]), layout.text).count("|") + 1
+        if parts % stages == 0:
+            reading.put("virtual-stages", str(parts // stages), layout.origin)
 
 
 def is_mindspeed(reading: Reading, job: Job) -> bool:
@@ -121,6 +153,8 @@ def _dimensions(reading: Reading, job: Job) -> str:
         said["head-dim"] = number("kv_channels")
     if reading.has("num_experts") and (mixture := _mixture(reading, layers, ffn)) is not None:
         said |= mixture
+    if reading.has("mtp_num_layers"):
+        said |= {"mtp": count} if (count := number("mtp_num_layers")) else {}
     unknown = [key for key, value in said.items() if value is None]
     if unknown:
         reading.notes.append(f"{place}: the model is not known: {_todo(unknown)}")

@@ -16,6 +16,7 @@ _LAYOUT = {
     "cp": "context_parallel_degree",
     "ep": "expert_parallel_degree",
 }
+_CONVERTERS = {"float8": "fp8", "mxfp8": "mxfp8", "linear.mx": "mxfp8", "nvfp4": "nvfp4"}
 _FAMILIES = {"llama3": "llama-3", "qwen3": "qwen3"}
 _PUBLISHED = {
     ("llama3", "405b"): "llama-3.1-405b",
@@ -35,11 +36,26 @@ def read(reading: Reading, job: Job) -> None:
     for planning, name in _LAYOUT.items():
         sections = ("parallelism", "training", "experimental")
         reading.keep(planning, *(f"{section}.{name}" for section in sections))
+    schedule = reading.get("parallelism.pipeline_parallel_schedule")
+    counted = reading.has("parallelism.pipeline_parallel_layers_per_stage")
+    if schedule is not None and schedule.text == "Interleaved1F1B" and not counted:
+        # As many as torchtitan takes where no number of layers is said.
+        reading.put("virtual-stages", "2", schedule.origin)
+    _precision(reading)
+    _model(reading)
+
+
+def _precision(reading: Reading) -> None:
+    """Take the precision of matrices: a converter's, or by the name of a configuration."""
+    for value in (reading.get("model.converters"), reading.get("config")):
+        for word, precision in _CONVERTERS.items():
+            if value is not None and word in value.text:
+                reading.put("precision", precision, value.origin)
+                return
     value = reading.get("training.mixed_precision_param", "training.dtype")
     known = {"bfloat16": "bf16", "float16": "fp16"}.get(value.text) if value else None
     if value and known:
         reading.put("precision", known, value.origin)
-    _model(reading)
 
 
 def _tokens(reading: Reading) -> None:
