@@ -163,7 +163,9 @@ def across_vendors(_client: CliClient, _folder: Path) -> None:
         "3. Llama-3-70B across H100 and Ascend: the plan (not run)", "sn", "plan", *words, "-n", "3"
     )
     show("   for FlagScale", "sn", "plan", *words, "--emit", "flagscale")
-    plan = json.loads(show("", "sn", "plan", *words, "-n", "1", "--json", quiet=True))[0]["plan"]
+    plan = json.loads(show("", "sn", "plan", *words, "-n", "1", "--json", quiet=True))["plans"][0][
+        "plan"
+    ]
     vendors = [
         plan["groups"][plan["pipelines"][0]["meshes"][stage["mesh"]]["group"]]["vendor"]
         for stage in plan["pipelines"][0]["stages"]

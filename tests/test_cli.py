@@ -168,8 +168,8 @@ def test_plan_ranks_and_says_how_sure_it_is() -> None:
     words = ("plan", "-i", str(MIXED), "--model", "llama-3-70b", "--cards", "64")
     shown = run(*words)
     assert shown.returncode == 0
-    assert "docs/accuracy.md" in shown.stderr
-    plans = json.loads(run(*words, "--json", "-n", "3").stdout)
+    assert "docs/accuracy.md" in shown.stdout
+    plans = json.loads(run(*words, "--json", "-n", "3").stdout)["plans"]
     times = [item["plan"]["predicted"]["step_time_s"] for item in plans]
     assert len(plans) == 3
     assert times == sorted(times)

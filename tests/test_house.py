@@ -28,7 +28,7 @@ ROWS = (
     ("inventory",),
     ("planner", "slurm"),
     ("slurmconf", "frameworks", "placement"),
-    ("submission", "discovery", "twin", "report"),
+    ("submission", "discovery", "twin", "sizing", "report"),
     ("apply", "whatif", "acceptance", "triage"),
     ("cli",),
 )

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ..plan import Predicted
 from . import common, room
 from .guard import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from ..placement import Ask, Room
+    from ..sizing import Explained, Range
 
-    from ..placement import Choice
+EXAMPLES = """\b
+Examples:
+  sn plan --model llama-3-70b --cards h100:64
+  sn plan --model llama-3-70b --cards h100:64 --explain tp=8,pp=2
+  sn plan --model llama-3-70b --cards h100:64:1024 --tokens 1T
+  sn plan --model llama-3-70b --cards h100:64 --interconnect torus,ring
+  sn plan --model llama-3-70b --cards h100:64 --from tp=8,pp=4,dp=2
+"""
+SILENT_S = 2.0
+"""Work that takes longer says how far it is."""
 
 
-@click.command()
+@click.command(epilog=EXAMPLES)
 @common.inventory_option
 @click.option("--model", help="Catalogue name, a config.json, or layers=32,hidden=4096,...")
-@click.option("--cards", help="How many, or of which kinds: 64, h100:8,a100:8.")
+@click.option(
+    "--cards", metavar="N|KIND:N,...", help="How many, or of which kinds: 64, h100:8,a100:8. "
+    "A range draws the curve: 8:1024, h100:8:1024.",
+)  # fmt: skip
+@click.option("--free", is_flag=True, help="Only on nodes that are free now; Slurm is asked.")
 @click.option("--sequence", type=click.IntRange(1), help="Tokens per sequence [default: 4096].")
 @click.option("--global-batch", type=click.IntRange(1), help="Sequences per step [default: 1024].")
 @click.option("--train", type=click.Choice(["full", "lora"]), help="[default: full]")
@@ -31,71 +47,221 @@ if TYPE_CHECKING:
 @click.option("--partition", help="Plan within this partition.")
 @click.option("-n", "--top", type=click.IntRange(1), default=5, help="Show so many [default: 5].")
 @click.option(
+    "--explain", metavar="LAYOUT", help="Cost your own layout beside the best: tp=8,pp=4,..., "
+    "of tp, pp, dp, cp, ep, etp, vpp, micro-batch, recompute, zero.",
+)  # fmt: skip
+@click.option(
+    "--from", "come_from", metavar="LAYOUT", help="What changes from this layout on ordinary "
+    "nodes, and how to get there; global-batch=N in it is the present batch.",
+)  # fmt: skip
+@click.option("--interconnect", metavar="KIND,...", help="Try other fabrics: switch, torus, ...")
+@click.option("--oversubscription", metavar="N,...", help="Try other networks: 1,2,4.")
+@click.option(
+    "--data-time", type=click.FloatRange(0), metavar="SECONDS",
+    help="Measured time to load the data of a step.",
+)  # fmt: skip
+@click.option("--tokens", help="Cost a whole training of so many: 300B, 1T.")
+@click.option(
     "--emit", metavar="NAME", help="Print what the framework is told: its flags and files."
 )
 @click.option("--here", is_flag=True, help="Inside a job: print the plan for its nodes, as JSON.")
 @common.json_option
-def command(
-    inventory_path: Path | None,
-    partition: str | None,
-    top: int,
-    emit: str | None,
-    here: bool,
-    as_json: bool,
-    **asked: str | int | None,
-) -> int:
+def command(inventory_path: Path | None, here: bool, as_json: bool, **said: object) -> int:
     """Show the fastest ways to train a model on this site, and where the time goes.
 
-    Nothing is submitted and no Slurm is asked. docs/accuracy.md says how far the
+    Nothing is submitted. docs/planning.md explains each answer, docs/accuracy.md how far the
     predictions are from measured runs.
     """
     if here:
         return _print_here(inventory_path)
-    if not asked["model"] or not asked["cards"]:
+    words = {name.replace("_", "-"): value for name, value in said.items() if value}
+    return _answer(inventory_path, words, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is planned, and where."""
+
+    room: Room
+    ask: Ask
+    words: Mapping[str, object]
+
+    def text(self, name: str) -> str | None:
+        """Return the value of an option, None where it was not given."""
+        value = self.words.get(name)
+        return None if value is None else str(value)
+
+
+MODES = ("explain", "come-from", "interconnect", "oversubscription", "emit")
+PLANNING = ("model", "cards", "sequence", "global-batch", "train", "lora-rank", "framework")
+
+
+def _answer(path: Path | None, words: dict[str, object], as_json: bool) -> int:
+    from ..sizing import parse_range, parse_tokens
+
+    if "model" not in words or not ("cards" in words or "free" in words):
         raise click.UsageError("--model and --cards are needed: what is trained, on what")
-    from ..inventory import load
-    from ..placement import Room, choose, remarks
+    numbers = parse_range(str(words.get("cards", "")))
+    modes = ["cards FIRST:LAST"] if numbers else []
+    modes += [name for name in MODES if name in words]
+    if len(modes) > 1 and set(modes) != {"interconnect", "oversubscription"}:
+        shown = " and ".join(f"--{name.removeprefix('come-')}" for name in modes)
+        raise click.UsageError(f"{shown}: one question at a time")
+    tokens = parse_tokens(str(words["tokens"])) if "tokens" in words else None
+    if numbers:
+        words["cards"] = numbers.words
+    asked = _asked(path, words)
+    for note in asked.ask.notes:
+        tell("note", note)
+    if numbers:
+        return _curve(asked, numbers, tokens, as_json)
+    if "come-from" in words:
+        return _move(asked, as_json)
+    if "interconnect" in words or "oversubscription" in words:
+        return _wiring(asked, as_json)
+    if "emit" in words:
+        return _emitted(asked)
+    return _study(asked, tokens, as_json)
+
+
+def _asked(path: Path | None, words: Mapping[str, object]) -> _Asked:
+    """Return the ask in the words of sn-submit, and the room as the site or Slurm has it."""
+    from ..placement import Room
+    from ..sizing import fastest_free, free_room
+    from ..slurm import CliClient
     from ..submission.ask import ask_at
     from ..submission.settings import Settings
     from ..submission.site import look
 
-    inventory = load(room.inventory_path(inventory_path))
-    said, given = Settings(), Settings()
-    if partition:
-        given.add("partition", partition, "command line")
-    for name, value in asked.items():
-        if value:
-            said.add(name.replace("_", "-"), str(value), "command line")
-    if emit:
-        said.add("framework", emit, "--emit")
-    site = look(inventory, None, [given])
-    ask = ask_at(site, said, [given])
-    for note in ask.notes:
-        tell("note", note)
-    choices = choose(Room(inventory, site.view, site.blocks), ask)[:top]
-    if emit:
-        _print_emitted(emit, choices[0])
-    elif as_json:
-        from ..plan import dumps
+    client = CliClient(os.environ) if "free" in words else None
+    inventory = room.site_inventory(path, client)
+    given = Settings()
+    if "partition" in words:
+        given.add("partition", str(words["partition"]), "command line")
+    site = look(inventory, client, [given])
+    whole = Room(inventory, site.view, site.blocks)
 
-        common.print_json(
-            [
-                {"where": _where(choice), "plan": json.loads(dumps(choice.plan))}
-                for choice in choices
-            ]
-        )
+    def ask_for(cards: object) -> Ask:
+        said = Settings()
+        for name in PLANNING:
+            value = cards if name == "cards" else words.get(name)
+            if value:
+                said.add(name, str(value), "command line")
+        if "emit" in words:
+            said.add("framework", str(words["emit"]), "--emit")
+        ask = ask_at(site, said, [given])
+        return replace(ask, data_s=float(str(words.get("data-time", 0))))
+
+    if client is None:
+        return _Asked(whole, ask_for(words["cards"]), words)
+    free = free_room(whole)
+    if "cards" in words:
+        return _Asked(free, ask_for(words["cards"]), words)
+    return _Asked(free, fastest_free(free, ask_for), words)
+
+
+def _study(asked: _Asked, tokens: float | None, as_json: bool) -> int:
+    from ..errors import PlanError
+    from ..sizing import explain_alone, parse_layout, study
+
+    text = asked.text("explain")
+    own = parse_layout(text, "--explain")[0] if text else None
+    top = int(str(asked.words["top"]))
+    try:
+        found = study(asked.room, asked.ask, top, own)
+    except PlanError:
+        if own is None:
+            raise
+        _print_alone(explain_alone(asked.room, asked.ask, own), as_json)
+        raise
+    if as_json:
+        from .plan_json import study_json
+
+        common.print_json(study_json(found, tokens))
     else:
-        common.print_table(*_table(choices))
-        click.echo(f"layers of the first: {_layers(choices[0])}")
-        for line in remarks(inventory, ask, choices[0]):
-            click.echo(line)
-        tell("note", _error(choices[0]))
+        from .plan_views import print_study
+
+        print_study(found, tokens)
+    return 0
+
+
+def _print_alone(own: Explained, as_json: bool) -> None:
+    if as_json:
+        from .plan_json import explained_json
+
+        common.print_json(explained_json(own))
+    else:
+        from .plan_views import print_explained
+
+        print_explained(own)
+
+
+def _curve(asked: _Asked, numbers: Range, tokens: float | None, as_json: bool) -> int:
+    from ..sizing import curve
+
+    found = curve(asked.room, asked.ask, numbers, _progress())
+    if as_json:
+        from .plan_json import curve_json
+
+        common.print_json(curve_json(found, tokens))
+    else:
+        from .plan_sizing import print_curve
+
+        print_curve(found, tokens)
+    return 0
+
+
+def _progress() -> Callable[[str], None]:
+    """Return what tells how far a long work is, once it takes long."""
+    start = time.monotonic()
+
+    def told(text: str) -> None:
+        if time.monotonic() - start > SILENT_S:
+            tell("note", f"planning {text}")
+
+    return told
+
+
+def _wiring(asked: _Asked, as_json: bool) -> int:
+    from ..sizing import parse_kinds, parse_ratios, wiring
+
+    kinds, ratios = asked.text("interconnect"), asked.text("oversubscription")
+    found = wiring(
+        asked.room,
+        asked.ask,
+        parse_kinds(kinds) if kinds else (),
+        parse_ratios(ratios) if ratios else (),
+    )
+    if as_json:
+        from .plan_json import wiring_json
+
+        common.print_json(wiring_json(found))
+    else:
+        from .plan_sizing import print_wiring
+
+        print_wiring(found)
+    return 0
+
+
+def _move(asked: _Asked, as_json: bool) -> int:
+    from ..sizing import move, parse_layout
+
+    fixed, more = parse_layout(asked.text("come-from") or "", "--from", ("global-batch",))
+    found = move(asked.room, asked.ask, fixed, more.get("global-batch"))
+    if found.batch.warning:
+        tell("warning", found.batch.warning)
+    if as_json:
+        from .plan_json import move_json
+
+        common.print_json(move_json(found))
+    else:
+        from .plan_sizing import print_move
+
+        print_move(found)
     return 0
 
 
 def _print_here(path: Path | None) -> int:
-    import os
-
     from ..plan import dumps
     from ..slurm import CliClient
     from ..submission.here import plan_here
@@ -108,14 +274,17 @@ def _print_here(path: Path | None) -> int:
     return 0
 
 
-def _print_emitted(framework: str, choice: Choice) -> None:
+def _emitted(asked: _Asked) -> int:
     from ..frameworks import emit
+    from ..placement import choose
 
-    if choice.plan.framework != framework:
+    plan = choose(asked.room, asked.ask)[0].plan
+    framework = asked.text("emit")
+    if plan.framework != framework:
         raise click.UsageError(
-            f"--emit {framework}: the plan is for {choice.plan.framework}; leave one of them out"
+            f"--emit {framework}: the plan is for {plan.framework}; leave one of them out"
         )
-    found = emit(choice.plan)
+    found = emit(plan)
     for note in found.notes:
         tell("note", note)
     for name, text in found.files.items():
@@ -124,65 +293,4 @@ def _print_emitted(framework: str, choice: Choice) -> None:
     if found.arguments:
         click.echo("# arguments" if found.files else "", nl=bool(found.files))
         click.echo(shlex.join(found.arguments))
-
-
-def _where(choice: Choice) -> str:
-    return " + ".join(slot.shown for slot in choice.slots)
-
-
-def _table(choices: list[Choice]) -> tuple[list[str], list[list[str]]]:
-    columns = ["where", "TP", "PP", "DP", "mbs", "recompute", "ZeRO", "samples"]
-    columns += ["step s", "MFU", "GiB", "where the time goes"]
-    rows = []
-    for choice in choices:
-        meshes = [mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes]
-        found = _predicted(choice)
-        rows.append(
-            [
-                _where(choice),
-                *(
-                    _joined(getattr(mesh, name) for mesh in meshes)
-                    for name in ("tp", "pp", "dp", "micro_batch", "recompute", "zero")
-                ),
-                _joined(pipeline.samples for pipeline in choice.plan.pipelines),
-                f"{found.step_time_s:.2f}",
-                f"{found.mfu:.1%}",
-                _joined(f"{gib:.0f}" for gib in found.memory_gib),
-                _time(found),
-            ]
-        )
-    return columns, rows
-
-
-def _time(found: Predicted) -> str:
-    """Return the parts of a step that take a hundredth of it or more, the largest first."""
-    parts = sorted(found.breakdown_s.items(), key=lambda item: -item[1])
-    shares = [(name, seconds / found.step_time_s) for name, seconds in parts if seconds > 0]
-    return ", ".join(f"{name} {part:.0%}" for name, part in shares if part >= 0.005)
-
-
-def _error(choice: Choice) -> str:
-    """Say how far such predictions were from measured runs on the cards of a plan."""
-    from ..planner import PUBLISHED_ERROR
-
-    parts = []
-    for card in sorted({group.accelerator for group in choice.plan.groups}):
-        runs, error = PUBLISHED_ERROR.get(card, (0, 0.0))
-        parts.append(
-            f"{card} {error:.1%} off over {runs} runs" if runs else f"{card} never compared"
-        )
-    return f"predicted; against published runs (docs/accuracy.md): {', '.join(parts)}"
-
-
-def _layers(choice: Choice) -> str:
-    """Return the layers of each stage of a plan, one group per pipeline."""
-    stages = [[stage.layers for stage in line.stages] for line in choice.plan.pipelines]
-    return " + ".join(",".join(map(str, layers)) for layers in stages)
-
-
-def _joined(values: Iterable[object]) -> str:
-    return "+".join(map(str, values))
-
-
-def _predicted(choice: Choice) -> Predicted:
-    return choice.plan.predicted or Predicted(0.0)
+    return 0

@@ -41,6 +41,8 @@ class Ask:
     """Where each group may be, or one for all of them."""
     least_gain: float | None = None
     """Less gain of a supernode than this sends the job to a pool that can hold it."""
+    data_s: float = 0.0
+    """Measured loading of data per step."""
     prefer: str | None = None
     """The partition that the site's policy wants for this job, if a plan fits there."""
     notes: tuple[str, ...] = ()

@@ -1,0 +1,96 @@
+"""The answers of ``sn plan`` as JSON: everything that the text shows, and more."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..plan import Plan, dumps
+
+if TYPE_CHECKING:
+    from ..sizing import Curve, Explained, Move, Study, Wiring
+
+VERSION = 1
+"""Raised when a key changes its meaning or goes away."""
+
+
+def study_json(found: Study, tokens: float | None) -> dict[str, Any]:
+    """Return the plans and what is said of them."""
+    from ..sizing import training, where
+
+    plans = []
+    for item in found.ranked:
+        plan = item.choice.plan
+        shown = {
+            "where": where(item.choice.slots),
+            "tie": item.tie,
+            "usable_gib": list(item.usable_gib),
+            "cost": _plain(item.cost),
+            "plan": _plain(plan),
+        }
+        if tokens is not None:
+            shown["training"] = _plain(training(item.cost, plan, tokens))
+        plans.append(shown)
+    return {
+        "version": VERSION,
+        "answer": "plans",
+        "plans": plans,
+        **{
+            name: _plain(getattr(found, name))
+            for name in ("expected", "limit", "changes", "rejected", "explained", "remarks")
+        },
+    }
+
+
+def explained_json(found: Explained) -> dict[str, Any]:
+    """Return the user's own layout where no plan fits."""
+    return {"version": VERSION, "answer": "plans", "plans": [], "explained": _plain(found)}
+
+
+def curve_json(found: Curve, tokens: float | None) -> dict[str, Any]:
+    """Return the points and what is to be read from them."""
+    from ..sizing import training
+
+    points = []
+    for item in found.points:
+        shown = _plain(item)
+        if tokens is not None and item.plan and item.cost:
+            shown["training"] = _plain(training(item.cost, item.plan, tokens))
+        points.append(shown)
+    return {"version": VERSION, "answer": "curve", **_plain(found), "points": points}
+
+
+def wiring_json(found: Wiring) -> dict[str, Any]:
+    """Return the variants."""
+    return {
+        "version": VERSION,
+        "answer": "variants",
+        "where": found.choice.slots[0].shown,
+        "uses_network": found.uses_network,
+        "variants": _plain(found.variants),
+        "best": found.variants.index(found.best),
+    }
+
+
+def move_json(found: Move) -> dict[str, Any]:
+    """Return what a move changes."""
+    names = [spec.name for spec in dataclasses.fields(found) if spec.name != "choice"]
+    return {
+        "version": VERSION,
+        "answer": "move",
+        "where": found.choice.slots[0].shown,
+        "plan": _plain(found.choice.plan),
+        **{name: _plain(getattr(found, name)) for name in names},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it; a plan as it travels with a job."""
+    if isinstance(value, Plan):
+        return json.loads(dumps(value))
+    if dataclasses.is_dataclass(value):
+        return {spec.name: _plain(getattr(value, spec.name)) for spec in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,192 @@
+"""The plans of ``sn plan`` as text, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import printable
+from .plan_text import Bar, Sheet, legend, say, sign
+
+if TYPE_CHECKING:
+    from ..plan import Plan, Predicted
+    from ..sizing import Cost, Explained, Ranked, Study
+
+SIZES = {
+    "TP": "tp",
+    "CP": "cp",
+    "EP": "ep",
+    "ETP": "etp",
+    "PP": "pp",
+    "VPP": "virtual_stages",
+    "DP": "dp",
+    "mbs": "micro_batch",
+    "recompute": "recompute",
+    "ZeRO": "zero",
+}
+"""Columns of the table, and what each shows of a mesh."""
+USUAL = {"CP": "1", "EP": "1", "ETP": "1", "VPP": "1", "recompute": "none"}
+"""A column is left out where it shows nothing else."""
+CHANGES_SHOWN = 2
+
+
+def print_study(found: Study, tokens: float | None) -> None:
+    """Print the table of plans and what is to be said of them."""
+    from ..sizing import PARTS, plan_words, where, words
+
+    plan = found.best.choice.plan
+    places = {where(item.choice.slots) for item in found.ranked}
+    click.echo(headline(plan, min(places) if len(places) == 1 else ""))
+    columns = ("", "where", *SIZES, "samples", "step s", "MFU", "GiB")
+    sheet = Sheet(columns, bar_title="where the time goes")
+    for number, item in enumerate(found.ranked, 1):
+        label = f"{number} ~" if item.tie else str(number)
+        sheet.rows.append(_row(label, item, len(places) > 1))
+        sheet.bars.append(Bar(parts(item.choice.plan)))
+    if found.explained:
+        sheet.rows.append(_own_row(found.explained, found.best))
+        sheet.bars.append(Bar(found.explained.predicted.breakdown_s))
+    _hide_usual(sheet)
+    sheet.print()
+    click.echo(f"{legend(sheet.bars, PARTS)}; GiB: peak of a device / what training gets")
+    if found.explained:
+        print_explained(found.explained)
+    _print_trust(found)
+    say("limit", found.limit.words)
+    for change in found.changes[:CHANGES_SHOWN]:
+        to = plan_words(change.plan) if change.plan else "with the same layout"
+        say(f"one change, {change.gain:+.0%}", f"{change.words}: {to}")
+    if not found.changes:
+        say("one change", "none that was tried brings 1% or more")
+    for refused in found.rejected:
+        say("refused", f"{words(refused.layout)}: {refused.why}")
+    say("layers of the first", _layers(plan))
+    for line in found.remarks:
+        click.echo(printable(line))
+    print_cost(found.best.cost, plan, tokens)
+
+
+def print_explained(found: Explained) -> None:
+    """Print what is to be said of the user's own layout."""
+    from ..sizing import words
+
+    shown = words(found.layout)
+    if found.problems:
+        for problem in found.problems:
+            say("yours cannot run", f"{shown}: {problem}")
+    elif abs(found.slower) < 0.005:
+        say("yours", f"{shown}: as fast as the best")
+    else:
+        say("yours", f"{shown}: {found.slower:.0%} slower than the best")
+
+
+def _print_trust(found: Study) -> None:
+    """Say how sure the figures are, and which plans are ties because of that."""
+    known = found.expected
+    ties = sum(item.tie for item in found.ranked)
+    if not known.runs:
+        say("expected error", f"unknown: no published run of this kind ({known.kind}) was compared")
+        return
+    runs = f"{known.runs} published runs, {known.kind}; docs/accuracy.md"
+    say("expected error", f"{sign()}{known.share:.0%} on this kind of run ({runs})")
+    if ties:
+        say("~", "a tie with the first: they are less than half the expected error apart")
+
+
+def print_cost(cost: Cost, plan: Plan, tokens: float | None) -> None:
+    """Print what a step costs, or a whole training of so many tokens."""
+    from ..sizing import training
+
+    whole = cost if tokens is None else training(cost, plan, tokens)
+    name = "a step" if tokens is None else f"{_counted(tokens)} tokens on {cost.cards:g} cards"
+    taken = [] if tokens is None else [f"{whole.seconds / 86400:.3g} days"]
+    taken.append(f"{short(whole.card_hours)} card-hours")
+    if whole.energy_kwh is not None:
+        taken.append(f"{short(whole.energy_kwh)} kWh (cards' TDP)")
+    if whole.price is not None:
+        taken.append(f"{short(whole.price.amount)} {whole.price.currency}")
+    say(name, ", ".join(taken))
+
+
+def headline(plan: Plan, place: str, devices: bool = True) -> str:
+    """Return what is planned, in one line."""
+    on = " + ".join(f"{group.devices} {group.name}" for group in plan.groups)
+    where = f" on {on} in {place}" if devices and place else f" on {on if devices else place}"
+    trained = f"{plan.model} (LoRA)" if plan.training == "lora" else plan.model
+    batch = f"{plan.global_batch} x {plan.sequence} tokens a step"
+    return printable(f"{trained}{where}: {plan.framework}, {plan.precision}, {batch}")
+
+
+def _counted(tokens: float) -> str:
+    for letter, scale in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
+        if tokens >= scale:
+            return f"{tokens / scale:g}{letter}"
+    return f"{tokens:g}"
+
+
+def short(number: float) -> str:
+    """Return a number of three figures, thousands with their letter."""
+    for letter, scale in (("M", 1e6), ("k", 1e3)):
+        if number >= 10 * scale:
+            return f"{number / scale:.3g}{letter}"
+    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
+
+
+def _row(label: str, item: Ranked, places: bool) -> list[str]:
+    from ..sizing import where
+
+    plan = item.choice.plan
+    found = plan.predicted
+    meshes = [(mesh, pipeline) for pipeline in plan.pipelines for mesh in pipeline.meshes]
+    sizes = [
+        _joined(
+            pipeline.virtual_stages if name == "virtual_stages" else getattr(mesh, name)
+            for mesh, pipeline in meshes
+        )
+        for name in SIZES.values()
+    ]
+    samples = _joined(pipeline.samples for pipeline in plan.pipelines) if plan.pipelines[1:] else ""
+    place = where(item.choice.slots) if places else ""
+    return [label, place, *sizes, samples, *_figures(found, item.usable_gib)]
+
+
+def _own_row(own: Explained, best: Ranked) -> list[str]:
+    sizes = [str(getattr(own.layout, name)) for name in SIZES.values()]
+    return ["yours", "", *sizes, "", *_figures(own.predicted, best.usable_gib)]
+
+
+def _figures(found: Predicted | None, usable_gib: Iterable[float]) -> list[str]:
+    if found is None:
+        return ["-", "-", "-"]
+    memory = f"{_whole(found.memory_gib)}/{_whole(dict.fromkeys(usable_gib))}"
+    return [f"{found.step_time_s:.2f}", f"{found.mfu:.1%}", memory]
+
+
+def _whole(numbers: Iterable[float]) -> str:
+    return _joined(f"{number:.0f}" for number in numbers)
+
+
+def _joined(values: Iterable[object]) -> str:
+    return "+".join(map(str, values))
+
+
+def _hide_usual(sheet: Sheet) -> None:
+    """Empty the columns in which every plan has the usual size: they are left out then."""
+    for column, usual in USUAL.items():
+        at = sheet.columns.index(column)
+        if all(set(row[at].split("+")) == {usual} for row in sheet.rows):
+            for row in sheet.rows:
+                row[at] = ""
+
+
+def _layers(plan: Plan) -> str:
+    """Return the layers of each stage of a plan, one group per pipeline."""
+    stages = [[stage.layers for stage in line.stages] for line in plan.pipelines]
+    return " + ".join(",".join(map(str, layers)) for layers in stages)
+
+
+def parts(plan: Plan) -> dict[str, float]:
+    """Return where the step of a plan goes, in seconds."""
+    return plan.predicted.breakdown_s if plan.predicted else {}

@@ -1,0 +1,71 @@
+"""What limits a plan, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..plan import Plan
+from .changes import Change
+from .question import predicted_of
+
+PARTS = {
+    "compute": "compute",
+    "tp": "TP traffic",
+    "cp": "CP traffic",
+    "ep": "EP traffic",
+    "pp": "traffic between stages",
+    "bubble": "bubble",
+    "dp": "DP traffic",
+    "optimizer": "optimizer",
+    "data": "loading of data",
+}
+"""The parts of a step, in words."""
+_TODO = {
+    "compute": "faster arithmetic or more cards shorten it",
+    "tp": "a faster fabric or a smaller TP does",
+    "cp": "shorter sequences or a faster fabric do",
+    "ep": "a faster fabric or larger micro-batches do",
+    "pp": "a faster network or fewer stages do",
+    "bubble": "more micro-batches, a larger batch or fewer stages do",
+    "dp": "a faster network or a larger batch does",
+    "optimizer": "sharding it over more replicas does",
+    "data": "no card shortens it: make loading faster before cards are bought",
+    "memory": "it forces a slower layout",
+}
+LEAST = 0.1
+"""A loss that takes less of a step than this does not limit it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What stands in the way of a faster step."""
+
+    name: str
+    share: float
+    """Of the step; for memory the gain with twice of it."""
+    words: str
+
+
+def limit_of(plan: Plan, brought: Sequence[Change]) -> Limit:
+    """Return what limits a plan most, told by its parts and by what changes would bring."""
+    found = predicted_of(plan)
+    shares = {name: part / found.step_time_s for name, part in found.breakdown_s.items()}
+    losses = {name: share for name, share in shares.items() if name != "compute"}
+    memory = next((item.gain for item in brought if item.name == "memory"), 0.0)
+    worst = max(losses, key=losses.__getitem__, default="compute")
+    if shares.get("data", 0.0) >= LEAST / 2:
+        worst = "data"
+    elif memory >= max(LEAST, losses.get(worst, 0.0)):
+        return Limit("memory", memory, f"memory: {_TODO['memory']}, {memory:.0%} slower")
+    elif losses.get(worst, 0.0) < LEAST:
+        worst = "compute"
+    share = shares.get(worst, 0.0)
+    return Limit(
+        worst, share, f"{part_words(worst)}, {share:.0%} of a step: {_TODO.get(worst, '')}"
+    )
+
+
+def part_words(name: str) -> str:
+    """Return a part of a step in words."""
+    return PARTS.get(name, name)

@@ -1,0 +1,52 @@
+"""One question to the planner, which variations of it are asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..errors import PlanError
+from ..placement import Ask, Slot, workload_of
+from ..plan import Plan, Predicted
+from ..planner import Capabilities, Offer, Workload, plan_mixed
+from .seam import with_data
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A workload and the devices for it."""
+
+    workload: Workload
+    offers: tuple[Offer, ...]
+    able: Capabilities
+    data_s: float = 0.0
+
+    def best(self) -> Plan:
+        """Return the fastest plan; raises ``PlanError``."""
+        return with_data(plan_mixed(self.workload, self.offers, self.able)[0], self.data_s)
+
+    def on(self, *offers: Offer) -> Question:
+        """Return the question for other devices."""
+        return replace(self, offers=offers)
+
+
+def question_of(ask: Ask, slots: Sequence[Slot]) -> Question:
+    """Return what is asked of the devices of these slots.
+
+    Raises ``PlanError`` without a model, or where nobody has said how fast the devices are
+    joined.
+    """
+    if ask.model is None:
+        raise PlanError("no model was named: nothing to plan")
+    for slot in slots:
+        if slot.unknown:
+            raise PlanError(slot.unknown)
+    workload = workload_of(ask, ask.model)
+    return Question(workload, tuple(slot.offer for slot in slots), ask.able, ask.data_s)
+
+
+def predicted_of(plan: Plan) -> Predicted:
+    """Return what a plan predicts; every plan of a model does."""
+    if plan.predicted is None:
+        raise PlanError("placed, not planned: nothing is predicted")
+    return plan.predicted

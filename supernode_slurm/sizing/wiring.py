@@ -1,0 +1,124 @@
+"""Which interconnect and which network suit a workload: planned again on variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from ..errors import PlanError, UsageError, nearest
+from ..inventory import Inventory, Supernode
+from ..inventory.schema import INTERCONNECTS
+from ..placement import Ask, Choice, Room, choose
+from ..plan import Plan
+from ..planner import Offer
+from .question import predicted_of, question_of
+from .seam import wired
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The supernode and network of one try."""
+
+    interconnect: str
+    oversubscription: float
+    own: bool
+    """What the site has."""
+    plan: Plan | None
+    problem: str = ""
+    slower: float = 0.0
+    """Time of a step over that on what the site has, less 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What the site has, and its variants in the order asked."""
+
+    choice: Choice
+    variants: tuple[Variant, ...]
+    """The first is what the site has."""
+    uses_network: bool
+    """The job leaves its scale-up fabric."""
+
+    @property
+    def best(self) -> Variant:
+        """Return the fastest, of equal ones the first."""
+        planned = [
+            (predicted_of(item.plan).step_time_s, item) for item in self.variants if item.plan
+        ]
+        return min(planned, key=lambda pair: pair[0])[1]
+
+
+def parse_kinds(text: str) -> tuple[str, ...]:
+    """Return kinds of interconnect from ``torus,switch``; raises ``UsageError``."""
+    kinds = [part.strip() for part in text.split(",")]
+    for kind in kinds:
+        if kind not in INTERCONNECTS:
+            raise UsageError(f"--interconnect: no '{kind:.40}'; {nearest(kind, INTERCONNECTS)}")
+    return tuple(dict.fromkeys(kinds))
+
+
+def parse_ratios(text: str) -> tuple[float, ...]:
+    """Return oversubscriptions from ``1,2,4``; raises ``UsageError``."""
+    found = []
+    for part in text.split(","):
+        try:
+            ratio = float(part)
+        except ValueError:
+            ratio = 0.0
+        if not 1 <= ratio <= 1000:
+            raise UsageError(f"--oversubscription: numbers from 1 on, like 1,2,4; got {text!r:.40}")
+        found.append(ratio)
+    return tuple(dict.fromkeys(found))
+
+
+def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) -> Wiring:
+    """Return the best plan on what the site has and on each variant.
+
+    Bandwidths per device and per node stay as they are. Raises ``PlanError`` where the job has
+    no plan here, and for variants that the place does not have.
+    """
+    choice = choose(room, ask)[0]
+    if len(choice.slots) > 1:
+        raise PlanError("variants are planned on one kind of cards: name one")
+    offer = choice.slots[0].offer
+    kind, ratio = _present(room.inventory, choice)
+    if kinds and not kind:
+        raise PlanError(
+            f"--interconnect: {choice.slots[0].shown} is no supernode; ask for cards of one with "
+            "--cards KIND:N or --partition"
+        )
+    if ratios and not offer.network_gbs:
+        raise PlanError("--oversubscription: nobody has said how fast the network is")
+    tried = [(kind, ratio), *product(kinds or [kind], ratios or [ratio])]
+    asked = question_of(ask, choice.slots)
+    found: list[Variant] = []
+    for shape, over in dict.fromkeys(tried):
+        own = (shape, over) == (kind, ratio)
+        other = replace(offer, network_gbs=offer.network_gbs * ratio / over)
+        try:
+            plan = asked.on(_shaped(other, kind, shape)).best()
+        except PlanError as error:
+            found.append(Variant(shape, over, own, None, str(error)))
+            continue
+        found.append(Variant(shape, over, own, plan))
+    own_s = next((predicted_of(item.plan).step_time_s for item in found[:1] if item.plan), 0.0)
+    whole = tuple(
+        replace(item, slower=predicted_of(item.plan).step_time_s / own_s - 1)
+        if item.plan and own_s
+        else item
+        for item in found
+    )
+    return Wiring(choice, whole, offer.devices > offer.domain_devices)
+
+
+def _shaped(offer: Offer, kind: str, other: str) -> Offer:
+    return offer if kind == other else wired(offer, other)
+
+
+def _present(inventory: Inventory, choice: Choice) -> tuple[str, float]:
+    """Return the kind of interconnect of a place, empty for a pool, and its oversubscription."""
+    domain = inventory.domain(choice.slots[0].domains[0])
+    fabric = inventory.fabric_of(domain.hosts[0])
+    kind = domain.interconnect.kind if isinstance(domain, Supernode) else ""
+    return kind, fabric.oversubscription if fabric else 1.0
