@@ -1,7 +1,17 @@
 """Training frameworks: what each can run, and how it is told a plan."""
 
 from . import flagscale, megatron
+from .checkpoint import Resume, resume
 from .emit import Emitted, emit
 from .table import capabilities, names
 
-__all__ = ["Emitted", "capabilities", "emit", "flagscale", "megatron", "names"]
+__all__ = [
+    "Emitted",
+    "Resume",
+    "capabilities",
+    "emit",
+    "flagscale",
+    "megatron",
+    "names",
+    "resume",
+]
