@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from supernode_slurm.cli import submit
 from supernode_slurm.cli.show import command as show
 from supernode_slurm.errors import UsageError
+from supernode_slurm.frameworks import emit
 from supernode_slurm.frameworks.reading import find_workload
 from supernode_slurm.inventory import load
 from supernode_slurm.plan import Plan, dumps, loads
@@ -263,3 +264,33 @@ def test_a_stand_in_of_a_launcher_refuses_what_would_not_work(
 ) -> None:
     code, said = stand_in(words, alone("torch")[1], tmp_path)
     assert (code, reason in said) == (3, True), said
+
+
+def looped(layers: Sequence[int], virtual: int) -> tuple[Plan, dict[str, str]]:
+    """Return a plan of virtual stages, told to Megatron-LM, and the environment of rank 0."""
+    plan, env = alone("megatron")
+    pipeline, group = plan.pipelines[0], replace(plan.groups[0], devices_per_node=len(layers))
+    mesh = replace(pipeline.meshes[0], pp=len(layers), micro_batch=1)
+    stages = tuple(replace(pipeline.stages[0], layers=count) for count in layers)
+    pipeline = replace(pipeline, meshes=(mesh,), stages=stages, virtual_stages=virtual)
+    plan = replace(plan, groups=(group,), pipelines=(pipeline,))
+    plan = replace(plan, arguments=emit(plan).arguments)
+    devices = ",".join(map(str, range(len(layers))))
+    return plan, {
+        **env,
+        "WORLD_SIZE": str(len(layers)),
+        "CUDA_VISIBLE_DEVICES": devices,
+        "SN_PLAN": dumps(plan),
+    }
+
+
+@pytest.mark.parametrize(("layers", "virtual"), [((8, 8), 2), ((9, 7), 3), ((3, 5, 5, 3), 1)])
+def test_a_stand_in_counts_virtual_stages_as_the_plan_does(
+    layers: tuple[int, ...], virtual: int, tmp_path: Path
+) -> None:
+    plan, env = looped(layers, virtual)
+    # With the right number it would wait for the other ranks.
+    other = replace(plan.pipelines[0], virtual_stages=virtual + 1)
+    env["SN_PLAN"] = dumps(replace(plan, pipelines=(other,)))
+    code, said = stand_in(megatron_words(plan), env, tmp_path)
+    assert (code, f"virtual stages: planned {virtual + 1}, given {virtual}" in said) == (3, True)

@@ -16,7 +16,9 @@ VALUES = """--num-layers --hidden-size --ffn-hidden-size --num-attention-heads -
     --tokenizer-model --seq-length --max-position-embeddings --global-batch-size
     --micro-batch-size --train-iters --lr --min-lr --lr-decay-style --lr-warmup-iters --data-path
     --save --load --save-interval --tensor-model-parallel-size --pipeline-model-parallel-size
-    --context-parallel-size --expert-model-parallel-size --recompute-granularity
+    --context-parallel-size --expert-model-parallel-size --expert-tensor-parallel-size
+    --num-layers-per-virtual-pipeline-stage --num-distributed-optimizer-instances
+    --fp8-format --fp8-recipe --fp4-format --fp4-recipe --recompute-granularity
     --recompute-method --recompute-num-layers --attention-dropout --hidden-dropout"""
 LISTS = "--recompute-modules"
 LAYOUT = "--pipeline-model-parallel-layout"
@@ -82,8 +84,33 @@ def check_uniform(given: argparse.Namespace, me: Rank) -> dict[str, int]:
         same("sequence parallelism", mesh.sequence_parallel, given.sequence_parallel)
         same("recomputation", mesh.recompute, given.recompute_granularity or "none")
         same("distributed optimizer", mesh.zero == 1, given.use_distributed_optimizer)
+        if mesh.ep > 1:
+            same("EP", mesh.ep, size(given, "expert_model_parallel_size"))
+            same("ETP", mesh.etp, size(given, "expert_tensor_parallel_size"))
+        copies = mesh.dp // (mesh.shard or mesh.dp)
+        same("copies of the optimizer", copies, size(given, "num_distributed_optimizer_instances"))
+    sequence = number(given.seq_length, "sequence")
+    same("sequence over twice CP leaves", 0, 0 if cp == 1 else sequence % (2 * cp))
     same("pipeline stages", len(pipeline.stages), pp)
     return {"tp": tp, "pp": pp, **found}
+
+
+def stages_of(given: argparse.Namespace, layout: str | None, pp: int) -> tuple[list[int], int]:
+    """Return the layers of each stage, and its virtual stages; a layout goes turn by turn."""
+    layers = number(given.num_layers, "layers")
+    each = given.num_layers_per_virtual_pipeline_stage
+    if layout is not None:
+        need(each is None, "a layout beside --num-layers-per-virtual-pipeline-stage")
+        chunks = layers_of(layout)
+        same("chunks of the layout over stages leave", 0, len(chunks) % pp)
+        return [sum(chunks[stage::pp]) for stage in range(pp)], len(chunks) // pp
+    same("layers over stages leave", 0, layers % pp)
+    virtual = 1
+    if each is not None:
+        need(pp > 1, "virtual stages without a pipeline")
+        same("layers of a stage over its chunks' leave", 0, layers // pp % number(each, "chunk"))
+        virtual = layers // pp // number(each, "chunk")
+    return [layers // pp] * pp, virtual
 
 
 def layers_of(layout: str) -> list[int]:

@@ -12,7 +12,7 @@ MINDSPEED_FLAGS = """--use-mcore-models --add-qkv-bias --use-flash-attn --use-fu
     --use-fused-swiglu --use-fused-rotary-pos-emb --use-rotary-position-embeddings
     --attention-softmax-in-fp32 --no-masked-softmax-fusion --no-gradient-accumulation-fusion"""
 MINDSPEED_VALUES = """--padded-vocab-size --make-vocab-size-divisible-by --tokenizer-name-or-path
-    --num-layer-list --distributed-backend --norm-epsilon"""
+    --num-layer-list --context-parallel-algo --distributed-backend --norm-epsilon"""
 
 
 def main() -> int:
@@ -31,14 +31,21 @@ def main() -> int:
     if sizes["tp"] > 1 and not mindspeed:
         same("CUDA_DEVICE_MAX_CONNECTIONS", "1", os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"))
     layers, pp = number(given.num_layers, "layers"), sizes["pp"]
-    split = [layers // pp] * pp
+    layout = None if mindspeed else given.pipeline_model_parallel_layout
     if mindspeed and given.num_layer_list is not None:
         need(pp > 1, "--num-layer-list without a pipeline")
+        need(
+            given.num_layers_per_virtual_pipeline_stage is None,
+            "--num-layer-list with virtual stages",
+        )
         split = [number(text, "--num-layer-list") for text in given.num_layer_list.split(",")]
-    elif not mindspeed and given.pipeline_model_parallel_layout is not None:
-        split = megatron.layers_of(given.pipeline_model_parallel_layout)
+        virtual = 1
     else:
-        same("layers over stages leave", 0, layers % pp)
+        split, virtual = megatron.stages_of(given, layout, pp)
+    same("virtual stages", pipeline.virtual_stages, virtual)
+    if virtual > 1:
+        batches = sizes["global_batch"] // (sizes["micro_batch"] * sizes["dp"])
+        same("micro-batches over stages leave", 0, batches % pp)
     same("layers of all stages", layers, sum(split))
     same("layers of each stage", [stage.layers for stage in pipeline.stages], split)
     return finish(me, plan.framework, sizes=sizes, layers=split)
