@@ -74,7 +74,7 @@ class Sheet:
         right = [_is_number([row[i] for row in table]) for i in range(len(heads))]
         left = console.width - sum(widths) - 2 * len(widths)
         room = max(LEAST_BAR, min(left, MOST_BAR)) if self.bars else 0
-        title = [self.bar_title] if self.bars else []
+        title = [self.bar_title if len(self.bar_title) <= room else "time"] if self.bars else []
         _line(console, Text("  ".join([*_padded(heads, widths, right), *title])))
         rule = "-" if console.options.ascii_only else "\u2500"
         total = sum(widths) + 2 * (len(widths) - 1) + (room + 2 if room else 0)
@@ -146,15 +146,25 @@ def sign() -> str:
 
 
 def say(name: str, text: str) -> None:
-    """Print one remark under a table, its further lines indented."""
+    """Print one remark under a table."""
+    tell_lines(f"{name}: {text}")
+
+
+def tell_lines(text: str) -> None:
+    """Print a text, its further lines indented, within the width of the terminal."""
     import textwrap
 
-    width = max(40, min(new_console().width, 100))
-    lines = textwrap.wrap(
-        f"{name}: {text}", width, subsequent_indent="  ", break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
-    click.echo("\n".join(lines))
+    click.echo(
+        "\n".join(
+            textwrap.wrap(
+                text,
+                max(40, min(new_console().width, 100)),
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+    )
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:

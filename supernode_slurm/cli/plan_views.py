@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import click
-
 from ..errors import printable
-from .plan_text import Bar, Sheet, legend, say, sign
+from .plan_text import Bar, Sheet, legend, say, sign, tell_lines
 
 if TYPE_CHECKING:
     from ..plan import Plan, Predicted
@@ -38,7 +36,7 @@ def print_study(found: Study, tokens: float | None) -> None:
 
     plan = found.best.choice.plan
     places = {where(item.choice.slots) for item in found.ranked}
-    click.echo(headline(plan, min(places) if len(places) == 1 else ""))
+    tell_lines(headline(plan, min(places) if len(places) == 1 else ""))
     columns = ("", "where", *SIZES, "samples", "step s", "MFU", "GiB")
     sheet = Sheet(columns, bar_title="where the time goes")
     for number, item in enumerate(found.ranked, 1):
@@ -50,7 +48,7 @@ def print_study(found: Study, tokens: float | None) -> None:
         sheet.bars.append(Bar(found.explained.predicted.breakdown_s))
     _hide_usual(sheet)
     sheet.print()
-    click.echo(f"{legend(sheet.bars, PARTS)}; GiB: peak of a device / what training gets")
+    tell_lines(f"{legend(sheet.bars, PARTS)}; GiB: peak of a device / what training gets")
     if found.explained:
         print_explained(found.explained)
     _print_trust(found)
@@ -64,7 +62,7 @@ def print_study(found: Study, tokens: float | None) -> None:
         say("refused", f"{words(refused.layout)}: {refused.why}")
     say("layers of the first", _layers(plan))
     for line in found.remarks:
-        click.echo(printable(line))
+        tell_lines(printable(line))
     print_cost(found.best.cost, plan, tokens)
 
 
@@ -127,11 +125,16 @@ def _counted(tokens: float) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number of three figures, thousands with their letter."""
-    for letter, scale in (("M", 1e6), ("k", 1e3)):
-        if number >= 10 * scale:
+    """Return a number of three figures, a large one with its letter."""
+    for letter, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= max(0.9995 * scale, 1e4):
             return f"{number / scale:.3g}{letter}"
-    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"
+
+
+def pace(seconds: float) -> str:
+    """Return the seconds of a step with three figures at least."""
+    return f"{seconds:.2f}" if seconds >= 1 else f"{seconds:.3f}"
 
 
 def _row(label: str, item: Ranked, places: bool) -> list[str]:
@@ -161,7 +164,7 @@ def _figures(found: Predicted | None, usable_gib: Iterable[float]) -> list[str]:
     if found is None:
         return ["-", "-", "-"]
     memory = f"{_whole(found.memory_gib)}/{_whole(dict.fromkeys(usable_gib))}"
-    return [f"{found.step_time_s:.2f}", f"{found.mfu:.1%}", memory]
+    return [pace(found.step_time_s), f"{found.mfu:.1%}", memory]
 
 
 def _whole(numbers: Iterable[float]) -> str:

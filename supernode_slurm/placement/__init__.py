@@ -1,7 +1,7 @@
 """A plan and a cluster: which nodes."""
 
 from .choose import Ask, Choice, choose, places, remarks, workload_of
-from .gain import Gain, ordinary_offer
+from .gain import Gain, in_supernode, ordinary_offer
 from .limits import Limits
 from .slots import Room, Slot, Wanted, describe, device_types, find_slots
 from .span import Span
@@ -21,6 +21,7 @@ __all__ = [
     "describe",
     "device_types",
     "find_slots",
+    "in_supernode",
     "inventory_view",
     "live_view",
     "ordinary_offer",

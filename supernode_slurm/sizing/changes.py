@@ -55,8 +55,7 @@ def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Questio
         yield "domain", "one supernode around all of its cards", offers(_one_domain)
     yield "memory", "cards with twice the memory", offers(_twice_memory)
     workload = asked.workload
-    larger = replace(workload, global_batch=2 * workload.global_batch)
-    yield "batch", "twice the global batch", replace(asked, workload=larger)
+    yield "batch", "twice the global batch", asked.with_batch(2 * workload.global_batch)
     cards = [offer.accelerator for offer in asked.offers]
     for precision in LOW_PRECISIONS:
         if precision in asked.able.precisions and plan.precision not in LOW_PRECISIONS:

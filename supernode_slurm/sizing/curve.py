@@ -19,8 +19,8 @@ from .seam import with_data
 from .study import where
 
 WORTH = 0.5
-"""Least share of a card's work that an added card must bring: the usual bar of sites for the
-parallel efficiency of a job, held against the added cards instead of all of them."""
+"""Share of a card's work that an added card must bring at least: below it two are paid for the
+work of one. It is the parallel efficiency of the added cards, not of all of them."""
 _RANGE = re.compile(r"(?:([A-Za-z][A-Za-z0-9_.\-]*):)?([0-9]{1,7}):([0-9]{1,7})\Z")
 
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from ..catalogue import Accelerator
 from ..errors import PlanError
+from ..frameworks import capabilities, resume
 from ..frameworks import names as framework_names
-from ..placement import Ask, Choice, Room, choose, ordinary_offer
+from ..placement import Ask, Choice, Room, choose, in_supernode, ordinary_offer
 from ..plan import Predicted
-from ..planner import Fixed, Layout
+from ..planner import Capabilities, Fixed, Layout
 from .changes import TRAFFIC
 from .layouts import filled, layout_of
 from .question import Question, predicted_of, question_of
-from .seam import examine, resume, usable_gib
+from .seam import examine, usable_gib
 
 MOST = 2
 """The batch to start with is this many times the present one at most: training was tuned for it."""
@@ -64,6 +65,8 @@ class Move:
     """On ordinary nodes with the same cards; None where it cannot be said."""
     old_problems: tuple[str, ...]
     choice: Choice
+    supernode: bool
+    """It lies in one; else only the layout changes."""
     new: Layout
     differences: tuple[Difference, ...]
     gain: float | None
@@ -89,8 +92,7 @@ def move(room: Room, ask: Ask, fixed: Fixed, present_batch: int | None) -> Move:
     plan = asked.best()
     new, found = layout_of(plan), predicted_of(plan)
     card = room.inventory.accelerator(choice.slots[0].group.accelerator)
-    old_asked = _ordinary(asked, card, fixed)
-    old_asked = replace(old_asked, workload=replace(old_asked.workload, global_batch=present))
+    old_asked = _ordinary(asked, card, fixed).with_batch(present)
     old = filled(fixed, asked.workload, old_asked.offers[0].devices, asked.able)
     old = replace(old, recompute=fixed.recompute or _least_recompute(old_asked, old))
     before, problems = _cost(old_asked, old)
@@ -104,6 +106,7 @@ def move(room: Room, ask: Ask, fixed: Fixed, present_batch: int | None) -> Move:
         old_predicted=before,
         old_problems=problems,
         choice=replace(choice, plan=plan),
+        supernode=in_supernode(room.inventory, choice.slots),
         new=new,
         differences=_differences(asked, old_asked, (old, before), (new, found)),
         gain=gain,
@@ -121,12 +124,21 @@ def _gain(old: Question, before: Predicted, new: Question, after: Predicted) -> 
 
 
 def resumes(first: str, old: Layout, new: Layout) -> tuple[Resumed, ...]:
-    """Return for each framework, one of them first, whether its checkpoint resumes."""
+    """Return whether the checkpoint resumes, for each framework that can run both layouts."""
     found = []
     for name in dict.fromkeys((first, *framework_names())):
-        verdict = resume(name, old, new)
-        found.append(Resumed(name, verdict.works, verdict.how))
+        able = capabilities(name)
+        if name == first or (_runs(able, old) and _runs(able, new)):
+            verdict = resume(name, old, new)
+            found.append(Resumed(name, verdict.works, verdict.how))
     return tuple(found)
+
+
+def _runs(able: Capabilities, layout: Layout) -> bool:
+    """Tell whether a framework has the kinds of parallelism of a layout."""
+    sizes = (layout.tp, layout.pp, layout.cp, layout.ep)
+    kinds = (able.tensor, able.pipeline, able.context, able.experts)
+    return all(size == 1 or kind for size, kind in zip(sizes, kinds, strict=True))
 
 
 def _ordinary(asked: Question, card: Accelerator, fixed: Fixed) -> Question:
@@ -163,7 +175,7 @@ def _batch(asked: Question, present: int) -> Batch:
     rates: dict[int, float] = {}
     for size in {present, MOST * present}:
         try:
-            plan = replace(asked, workload=replace(asked.workload, global_batch=size)).best()
+            plan = asked.with_batch(size).best()
         except PlanError:
             continue
         rates[size] = size / predicted_of(plan).step_time_s

@@ -25,6 +25,12 @@ class Question:
         """Return the fastest plan; raises ``PlanError``."""
         return with_data(plan_mixed(self.workload, self.offers, self.able)[0], self.data_s)
 
+    def with_batch(self, size: int) -> Question:
+        """Return the question for another global batch; its data takes as much longer to load."""
+        scale = size / self.workload.global_batch
+        workload = replace(self.workload, global_batch=size)
+        return replace(self, workload=workload, data_s=self.data_s * scale)
+
     def on(self, *offers: Offer) -> Question:
         """Return the question for other devices."""
         return replace(self, offers=offers)

@@ -115,17 +115,3 @@ def with_data(plan: Plan, data_s: float) -> Plan:
     breakdown = {**found.breakdown_s, "data": exposed}
     mfu = found.mfu * found.step_time_s / step
     return replace(plan, predicted=replace(found, step_time_s=step, breakdown_s=breakdown, mfu=mfu))
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """Whether a checkpoint resumes, and how."""
-
-    works: bool
-    how: str
-
-
-def resume(framework: str, old: Layout, new: Layout) -> Resume:
-    """Return whether a checkpoint of one layout resumes under another."""
-    same = replace(old, micro_batch=1, dp=1) == replace(new, micro_batch=1, dp=1)
-    return Resume(same, f"{framework}: as it is" if same else "not known yet")

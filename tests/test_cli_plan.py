@@ -1,0 +1,167 @@
+"""``sn plan`` as a user meets it: readable at 80 columns, in a pipe, in any locale."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from supernode_slurm.cli import plan
+from supernode_slurm.cli.plan_text import LETTERS, Bar, chart
+from tests.test_cli import MIXED, run
+
+LLAMA = ("plan", "-i", str(MIXED), "--model", "llama-3-70b", "--cards")
+QUESTIONS = {
+    "plans": ("h100:64",),
+    "mixed": ("h100:64,ascend910c:32",),
+    "explain": ("h100:64", "--explain", "tp=8,pp=2"),
+    "curve": ("h100:64:512", "--tokens", "1T"),
+    "wiring": ("h100:128", "--interconnect", "torus,ring", "--oversubscription", "1,4"),
+    "move": ("h100:64", "--from", "tp=8,pp=4,dp=2"),
+}
+"""One command line for each answer."""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_answer_fits_80_columns_in_a_pipe(question: str) -> None:
+    shown = run(*LLAMA, *QUESTIONS[question])
+    assert shown.returncode == 0, shown.stderr
+    table = shown.stdout.splitlines()
+    assert [line for line in table if len(line) > 80] == []
+    assert not re.search(r"\x1b", shown.stdout)
+    assert all(line == line.rstrip() for line in table)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_answer_is_plain_ascii_in_the_c_locale(question: str) -> None:
+    shown = run(*LLAMA, *QUESTIONS[question], LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.isascii()
+    assert "\\x" not in shown.stdout
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_answer_is_json_of_a_version(question: str) -> None:
+    shown = json.loads(run(*LLAMA, *QUESTIONS[question], "--json").stdout)
+    answers = {"curve": "curve", "wiring": "variants", "move": "move"}
+    assert (shown["version"], shown["answer"]) == (1, answers.get(question, "plans"))
+
+
+def test_json_holds_what_the_text_says() -> None:
+    shown = json.loads(run(*LLAMA, *QUESTIONS["explain"], "--tokens", "1B", "--json").stdout)
+    assert {"plans", "expected", "limit", "changes", "rejected", "explained", "remarks"} <= set(
+        shown
+    )
+    first = shown["plans"][0]
+    assert {"where", "tie", "usable_gib", "cost", "training", "plan"} == set(first)
+    assert shown["explained"]["predicted"]["step_time_s"] > 0
+    curve = json.loads(run(*LLAMA, *QUESTIONS["curve"], "--json").stdout)
+    assert [point["cards"] for point in curve["points"]] == [64, 128, 256, 512]
+    assert all("training" in point for point in curve["points"])
+    assert curve["owned"] == 128
+
+
+def test_the_text_says_how_sure_what_limits_and_what_would_help() -> None:
+    text = run(*LLAMA, "h100:64", "--explain", "tp=8,pp=2").stdout
+    for name in (
+        "expected error",
+        "limit",
+        "one change, +",
+        "refused",
+        "layers of the first",
+        "yours",
+    ):
+        assert re.search(rf"^{re.escape(name)}", text, re.MULTILINE), name
+    assert "where the time goes" in text
+
+
+def test_bars_need_no_colour_to_be_read() -> None:
+    text = run(*LLAMA, "h100:64", NO_COLOR="1").stdout
+    bars = re.findall(r"  (=+[A-Z]*)$", text, re.MULTILINE)
+    assert len(bars) == 5
+    used = {letter for bar in bars for letter in bar if letter != "="}
+    legend = next(line for line in text.splitlines() if line.startswith("= compute"))
+    assert all(f"{letter} " in legend for letter in used)
+
+
+def test_bars_add_up_to_the_length_of_the_whole() -> None:
+    bar = Bar({"compute": 5.0, "tp": 2.5, "bubble": 0.3, "dp": 0.0})
+    assert sum(count for _, count in bar.drawn(40, bar.total)) == 40
+    assert sum(count for _, count in bar.drawn(40, 2 * bar.total)) == 20
+    assert [name for name, _ in bar.drawn(40, bar.total)] == ["compute", "tp", "bubble"]
+    assert Bar({}).drawn(40, 1.0) == []
+    assert len(set(LETTERS.values())) == len(LETTERS)
+
+
+def test_the_drawn_curve_shows_each_number_and_the_ideal() -> None:
+    lines = chart([(8, 1.0), (16, 2.0), (32, 2.0), (64, 1.9)])
+    body = lines[:-2]
+    assert sum(line.count("o") for line in body) == 4
+    assert sum(line.count(".") for line in (line.split("|")[1] for line in body)) == 2
+    assert lines[-1].split()[:4] == ["8", "16", "32", "64"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (("h100:64", "--explain", "tp=8", "--from", "tp=8"), 2, "one question at a time"),
+        (("h100:8:64", "--explain", "tp=8"), 2, "one question at a time"),
+        (("h100:8:64", "--emit", "megatron"), 2, "one question at a time"),
+        (("h100:64:8",), 2, "a range rises"),
+        (("h100:64", "--explain", "tp"), 2, "--explain: tp is a number"),
+        (("h100:64", "--from", "tp=0"), 2, "--from: tp is a number"),
+        (("h100:64", "--tokens", "many"), 2, "--tokens"),
+        (("h100:64", "--interconnect", "mesh"), 2, "did you mean 'full-mesh'?"),
+        (("h100:64", "--oversubscription", "0"), 2, "numbers from 1 on"),
+        (("h100:64", "--data-time", "-1"), 2, "--data-time"),
+        (("a100:32", "--interconnect", "torus"), 3, "no supernode"),
+    ],
+)
+def test_wrong_questions_are_told(words: tuple[str, ...], code: int, why: str) -> None:
+    shown = run(*LLAMA, *words)
+    assert (shown.returncode, shown.stdout) == (code, "")
+    assert why in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_a_layout_is_explained_though_no_plan_fits() -> None:
+    shown = run(*LLAMA, "h100:8", "--explain", "tp=8")
+    assert shown.returncode == 3
+    assert shown.stdout.startswith("yours cannot run: tp=8")
+    assert "GiB" in shown.stdout
+    assert "does not fit" in shown.stderr
+    found = json.loads(run(*LLAMA, "h100:8", "--explain", "tp=8", "--json").stdout)
+    assert found["plans"] == []
+    assert found["explained"]["problems"]
+
+
+def test_a_batch_beyond_twice_the_present_one_is_warned_of() -> None:
+    words = ("h100:64", "--from", "tp=8,pp=4,dp=2,global-batch=128")
+    assert "sn: warning" not in run(*LLAMA, *words, "--global-batch", "256").stderr
+    shown = run(*LLAMA, *words, "--global-batch", "1024")
+    assert "sn: warning: a batch of 1024 is 8 times the present one" in shown.stderr
+
+
+def test_data_time_is_the_limit_named_first() -> None:
+    words = ("plan", "-i", str(MIXED), "--model", "llama-3-8b", "--cards", "h100:8")
+    shown = run(*words, "--data-time", "500").stdout
+    assert re.search(r"^limit: loading of data", shown, re.MULTILINE)
+    assert "L loading of data" in shown
+
+
+def test_help_shows_examples_that_run() -> None:
+    shown = CliRunner().invoke(plan.command, ["--help"]).output
+    examples = re.findall(r"^ +sn (plan .*)$", shown, re.MULTILINE)
+    assert len(examples) == 5
+    for line in examples:
+        assert run(*line.split(), SN_INVENTORY=str(MIXED)).returncode == 0, line
+
+
+def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "SILENT_S", -1.0)
+    words = [*LLAMA[1:], "h100:64:256"]
+    result = CliRunner().invoke(plan.command, words, standalone_mode=False)
+    assert "sn: note: planning 128 cards (2 of 3)" in result.stderr
+    assert "planning" not in result.stdout

@@ -1,0 +1,254 @@
+"""The best plans of a job, what is said of them, and a layout of the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supernode_slurm.data import data_dir
+from supernode_slurm.errors import PlanError, UsageError
+from supernode_slurm.inventory import Inventory, load
+from supernode_slurm.placement import Ask, Room, View, inventory_view
+from supernode_slurm.planner import Fixed, Layout
+from supernode_slurm.sizing import (
+    Study,
+    explain_alone,
+    fastest_free,
+    free_room,
+    parse_layout,
+    plan_words,
+    study,
+    words,
+)
+from supernode_slurm.sizing.layouts import layout_of
+from supernode_slurm.sizing.question import predicted_of
+from supernode_slurm.submission.ask import ask_at
+from supernode_slurm.submission.settings import Settings
+from supernode_slurm.submission.site import look
+
+INVENTORIES = Path(str(data_dir("topology_conf"))) / "inventories"
+
+
+def room_of(name: str) -> Room:
+    inventory = load(INVENTORIES / f"{name}.yaml")
+    return Room(inventory, inventory_view(inventory))
+
+
+def ask_of(inventory: Inventory, **said: object) -> Ask:
+    """Return an ask in the words of the command line: ``cards="h100:64", global_batch=512``."""
+    words = Settings()
+    for name, value in said.items():
+        words.add(name.replace("_", "-"), str(value), "command line")
+    return ask_at(look(inventory, None, [Settings()]), words, [Settings()])
+
+
+def studied(name: str = "mixed", top: int = 8, own: str = "", **said: object) -> Study:
+    room = room_of(name)
+    fixed = parse_layout(own, "--explain")[0] if own else None
+    data_s = float(str(said.pop("data_s", 0.0)))
+    ask = replace(ask_of(room.inventory, **said), data_s=data_s)
+    return study(room, ask, top, fixed)
+
+
+def step_s(found: Study, number: int = 0) -> float:
+    return predicted_of(found.ranked[number].choice.plan).step_time_s
+
+
+@pytest.mark.parametrize("cards", ["h100:64", "16", "h100:8,a100:8"])
+def test_plans_are_distinct_and_in_order(cards: str) -> None:
+    found = studied(cards=cards, model="llama-3-8b", global_batch=96)
+    keys = [
+        (item.choice.slots[0].shown, [replace_trivial(item.choice.plan)]) for item in found.ranked
+    ]
+    assert all(keys.count(key) == 1 for key in keys)
+    times = [step_s(found, number) for number in range(len(found.ranked))]
+    assert times == sorted(times)
+
+
+def replace_trivial(plan: object) -> object:
+    """Return the sizes that make two plans different."""
+    return [
+        (mesh.tp, mesh.pp, mesh.cp, mesh.ep, mesh.dp, mesh.micro_batch)
+        for pipeline in plan.pipelines  # type: ignore[attr-defined]
+        for mesh in pipeline.meshes
+    ]
+
+
+def test_ties_are_plans_within_half_the_expected_error() -> None:
+    found = studied(cards="h100:64", model="llama-3-70b", top=30)
+    margin = step_s(found) * (1 + found.expected.share / 2)
+    assert not found.ranked[0].tie
+    for number, item in enumerate(found.ranked[1:], 1):
+        assert item.tie == (step_s(found, number) <= margin)
+    assert not all(item.tie for item in found.ranked[1:])
+
+
+def test_the_memory_of_a_plan_is_held_against_what_training_gets() -> None:
+    found = studied(cards="h100:64", model="llama-3-70b")
+    for item in found.ranked:
+        assert predicted_of(item.choice.plan).memory_gib[0] <= item.usable_gib[0] < 80
+
+
+def test_better_hardware_never_plans_slower() -> None:
+    room = room_of("mixed")
+    found = study(room, ask_of(room.inventory, cards="h100:128", model="llama-3-70b"), 1)
+    gains = [item.gain for item in found.changes]
+    assert gains == sorted(gains, reverse=True)
+    assert all(gain > 0 for gain in gains)
+
+
+def test_a_change_is_planned_again() -> None:
+    found = studied(cards="h100:64", model="llama-3-70b")
+    memory = next(item for item in found.changes if item.name == "memory")
+    assert memory.plan is not None
+    ratio = step_s(found) / predicted_of(memory.plan).step_time_s
+    assert memory.gain == pytest.approx(ratio - 1)
+    roomy = max(predicted_of(memory.plan).memory_gib)
+    assert roomy > max(item.usable_gib[0] for item in found.ranked)
+
+
+def test_hidden_traffic_gains_what_it_took() -> None:
+    found = studied(cards="h100:64", model="llama-3-70b")
+    overlap = next(item for item in found.changes if item.name == "overlap")
+    parts = predicted_of(found.best.choice.plan).breakdown_s
+    traffic = sum(parts.get(name, 0.0) for name in ("tp", "cp", "ep", "pp", "dp"))
+    assert overlap.gain == pytest.approx(step_s(found) / (step_s(found) - traffic) - 1)
+
+
+def test_loading_of_data_is_named_as_the_limit_when_it_is() -> None:
+    free = studied(cards="h100:8", model="llama-3-8b")
+    hidden = studied(cards="h100:8", model="llama-3-8b", data_s=step_s(free) / 2)
+    bound = studied(cards="h100:8", model="llama-3-8b", data_s=step_s(free) * 2)
+    assert step_s(hidden) == pytest.approx(step_s(free))
+    assert hidden.limit.name != "data"
+    assert bound.limit.name == "data"
+    assert "before cards are bought" in bound.limit.words
+    assert bound.changes[0].name == "data"
+    assert step_s(bound) >= step_s(free) * 1.5
+
+
+def test_compute_limits_a_model_on_one_node() -> None:
+    found = studied(cards="a100:8", model="llama-3-8b")
+    assert found.limit.name == "compute"
+    assert found.limit.share > 0.9
+
+
+def test_refused_layouts_say_by_how_much() -> None:
+    found = studied(cards="h100:64", model="llama-3-70b")
+    assert found.rejected
+    taken = {words(layout_of(item.choice.plan)) for item in found.ranked}
+    for item in found.rejected:
+        assert "GiB" in item.why
+        assert words(item.layout) not in taken
+
+
+def test_ones_own_best_layout_is_as_fast_as_the_best() -> None:
+    best = studied(cards="h100:64", model="llama-3-70b")
+    own = studied(
+        cards="h100:64", model="llama-3-70b", own=plan_words(best.best.choice.plan)
+    ).explained
+    assert own is not None
+    assert own.problems == ()
+    assert own.slower == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("own", ["tp=8,pp=2", "tp=8,pp=2,dp=4,micro-batch=1,recompute=full"])
+def test_ones_own_layout_is_costed_beside_the_best(own: str) -> None:
+    explained = studied(cards="h100:64", model="llama-3-70b", own=own).explained
+    assert explained is not None
+    assert explained.problems == ()
+    assert explained.slower > 0
+    assert (explained.layout.tp, explained.layout.pp, explained.layout.dp) == (8, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ("tp=1,pp=1,dp=64", "GiB"),
+        ("tp=8,pp=2,dp=3", "64"),
+        ("tp=7,pp=1", "tp"),
+        ("tp=8,pp=100", ""),
+        ("tp=8,pp=2,zero=3", "zero"),
+    ],
+)
+def test_ones_own_layout_that_cannot_run_says_why(own: str, why: str) -> None:
+    explained = studied(cards="h100:64", model="llama-3-70b", own=own).explained
+    assert explained is not None
+    assert explained.problems
+    assert any(why in problem for problem in explained.problems)
+
+
+def test_a_layout_is_explained_where_no_plan_fits() -> None:
+    room = room_of("mixed")
+    ask = ask_of(room.inventory, cards="h100:8", model="llama-3-70b")
+    with pytest.raises(PlanError):
+        study(room, ask, 1)
+    found = explain_alone(room, ask, Fixed(tp=8))
+    assert any("GiB" in problem for problem in found.problems)
+
+
+def test_a_layout_of_ones_own_is_for_one_kind_of_cards() -> None:
+    with pytest.raises(PlanError, match="one kind of cards"):
+        studied(cards="h100:8,a100:8", model="llama-3-8b", global_batch=96, own="tp=1")
+
+
+def test_equal_shares_of_unlike_cards_are_said_to_wait_for_the_slowest() -> None:
+    found = studied(cards="h100:8,a100:8", model="llama-3-8b", global_batch=96)
+    assert any("the slowest card leads" in line for line in found.remarks)
+    assert any("alone" in line for line in found.remarks)
+    single = studied(cards="h100:8", model="llama-3-8b", global_batch=96)
+    assert not any("the slowest card leads" in line for line in single.remarks)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tp=8", "tp=8,pp=4,dp=2,micro-batch=1", "tp=2,cp=2,ep=4,etp=1,vpp=2,recompute=full,zero=0"],
+)
+def test_a_layout_in_words_is_read_as_it_is_shown(text: str) -> None:
+    fixed, more = parse_layout(text, "--explain")
+    assert more == {}
+    assert parse_layout(words(fixed), "--explain")[0] == fixed
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no size ''"),
+        ("micro=8", "did you mean 'micro-batch'?"),
+        ("tp", "a number from 1 on"),
+        ("tp=0", "a number from 1 on"),
+        ("tp=8,tp=4", "stands twice"),
+        ("tp=8,recompute=some", "none, selective, full"),
+        ("tp=8,zero=4", "zero is a number from 0"),
+        ("tp=8,global-batch=4", "no size 'global-batch'"),
+    ],
+)
+def test_a_wrong_layout_names_the_option(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match="--explain") as caught:
+        parse_layout(text, "--explain")
+    assert why in str(caught.value)
+
+
+def test_usual_sizes_are_left_out_of_a_whole_layout() -> None:
+    assert words(Layout(8, 2, 1, (1, 1), zero=1)) == "tp=8,pp=2,dp=2,micro-batch=1"
+    assert words(Layout(8, 2, 1, (1,), "full", 0)).endswith("recompute=full,zero=0")
+
+
+def test_free_cards_are_those_of_free_nodes() -> None:
+    room = room_of("mixed")
+    busy = {f"h1-0{number}" for number in range(1, 9)}
+    half = Room(room.inventory, View(room.view.usable, room.view.free - busy))
+    free = free_room(half)
+    assert not busy & free.view.usable
+    ask = fastest_free(free, lambda cards: ask_of(room.inventory, cards=cards, model="llama-3-70b"))
+    assert ask.cards == (("h100", 64),)
+    assert set(study(free, ask, 1).best.choice.slots[0].domains) == {"sn2"}
+
+
+def test_nothing_free_is_said() -> None:
+    room = room_of("mixed")
+    none = free_room(Room(room.inventory, View(room.view.usable, frozenset())))
+    with pytest.raises(PlanError, match="no cards are free"):
+        fastest_free(none, lambda cards: ask_of(room.inventory, cards=cards, model="llama-3-8b"))

@@ -1,0 +1,154 @@
+"""Other fabrics and networks for a workload, and the way from a present layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from supernode_slurm.errors import PlanError, UsageError
+from supernode_slurm.frameworks import capabilities
+from supernode_slurm.frameworks import names as framework_names
+from supernode_slurm.sizing import (
+    Move,
+    Wiring,
+    move,
+    parse_kinds,
+    parse_layout,
+    parse_ratios,
+    plan_words,
+    wiring,
+)
+from supernode_slurm.sizing.question import predicted_of
+from tests.test_sizing import ask_of, room_of
+
+
+def tried(name: str, kinds: str = "", ratios: str = "", **said: object) -> Wiring:
+    room = room_of(name)
+    ask = ask_of(room.inventory, **{"model": "llama-3-70b", **said})
+    shapes = parse_kinds(kinds) if kinds else ()
+    return wiring(room, ask, shapes, parse_ratios(ratios) if ratios else ())
+
+
+def moved(old: str, name: str = "mixed", **said: object) -> Move:
+    room = room_of(name)
+    settings: dict[str, Any] = {"model": "llama-3-70b", "cards": "h100:64", **said}
+    ask = ask_of(room.inventory, **settings)
+    fixed, more = parse_layout(old, "--from", ("global-batch",))
+    return move(room, ask, fixed, more.get("global-batch"))
+
+
+def test_what_the_site_has_stands_first() -> None:
+    found = tried("mixed", "torus,switch", "2,4", cards="h100:128")
+    own = found.variants[0]
+    assert (own.interconnect, own.oversubscription, own.own, own.slower) == ("switch", 2.0, True, 0)
+    assert [(item.interconnect, item.oversubscription) for item in found.variants[1:]] == [
+        ("torus", 2.0),
+        ("torus", 4.0),
+        ("switch", 4.0),
+    ]
+    assert not any(item.own for item in found.variants[1:])
+
+
+def test_a_worse_network_is_never_faster() -> None:
+    found = tried("mixed", ratios="1,4,16", cards="h100:128")
+    assert found.uses_network
+    ranked = sorted(found.variants, key=lambda item: item.oversubscription)
+    times = [predicted_of(item.plan).step_time_s for item in ranked if item.plan]
+    assert len(times) == 4
+    assert times == sorted(times)
+    assert times[0] < times[-1]
+    assert found.best.oversubscription == 1.0
+    assert found.best.slower < 0
+
+
+def test_within_one_supernode_the_network_does_not_matter() -> None:
+    found = tried("mixed", ratios="1,16", cards="h100:64")
+    assert not found.uses_network
+    assert {item.slower for item in found.variants} == {0.0}
+    assert found.best.own
+
+
+def test_variants_need_a_supernode_and_one_kind() -> None:
+    with pytest.raises(PlanError, match="no supernode"):
+        tried("mixed", "torus", cards="a100:16", model="llama-3-8b")
+    with pytest.raises(PlanError, match="one kind"):
+        tried("mixed", "torus", cards="h100:8,a100:8", model="llama-3-8b", global_batch=96)
+
+
+@pytest.mark.parametrize("text", ["mesh", "torus,", ""])
+def test_a_wrong_interconnect_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match="--interconnect: no"):
+        parse_kinds(text)
+
+
+@pytest.mark.parametrize("text", ["", "0.5", "1,x", "nan", "inf", "2000"])
+def test_a_wrong_oversubscription_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match="--oversubscription"):
+        parse_ratios(text)
+
+
+def test_a_move_names_each_size_that_changes_and_why() -> None:
+    found = moved("tp=8,pp=4,dp=2")
+    assert found.supernode
+    assert found.old_problems == ()
+    changed = {
+        name.replace("_", "-")
+        for name in ("tp", "cp", "ep", "pp", "dp", "micro_batch", "recompute", "zero")
+        if getattr(found.old, name) != getattr(found.new, name)
+    }
+    assert {item.name for item in found.differences} >= changed
+    assert all(item.old != item.new and item.why for item in found.differences)
+
+
+def test_the_gain_is_over_the_present_layout_on_ordinary_nodes() -> None:
+    found = moved("tp=8,pp=4,dp=2")
+    assert found.old_predicted is not None
+    after = predicted_of(found.choice.plan).step_time_s
+    assert found.gain == pytest.approx(found.old_predicted.step_time_s / after - 1)
+    assert found.gain is not None
+    assert found.layout_gain is not None
+    assert 0 <= found.layout_gain <= found.gain + 1e-9
+
+
+def test_a_present_run_on_fewer_cards_is_compared_per_device() -> None:
+    found = moved("tp=8,pp=4,dp=1,global-batch=512", global_batch=1024)
+    assert found.old_devices == 32
+    assert found.old_predicted is not None
+    after = predicted_of(found.choice.plan)
+    expected = (1024 / 512) * found.old_predicted.step_time_s / after.step_time_s / 2 - 1
+    assert found.gain == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("present", "asked"), [(256, 256), (256, 512), (256, 4096)])
+def test_the_batch_to_start_with_is_twice_the_present_one_at_most(present: int, asked: int) -> None:
+    batch = moved(f"tp=8,pp=4,dp=2,global-batch={present}", global_batch=asked).batch
+    assert batch.present == present
+    assert batch.start in (present, 2 * present)
+    assert bool(batch.warning) == (asked > 2 * present)
+
+
+def test_the_present_batch_is_the_one_asked_where_nothing_else_is_said() -> None:
+    batch = moved("tp=8,pp=4,dp=2", global_batch=256).batch
+    assert (batch.present, batch.warning) == (256, "")
+
+
+def test_a_present_layout_that_the_model_refuses_says_so_and_has_no_gain() -> None:
+    found = moved("tp=1,pp=1,dp=64,recompute=none")
+    assert any("GiB" in problem for problem in found.old_problems)
+    assert found.gain is None
+    assert plan_words(found.choice.plan)
+
+
+def test_each_framework_that_runs_both_layouts_has_a_word_on_the_checkpoint() -> None:
+    found = moved("tp=8,pp=4,dp=2")
+    assert found.resumes[0].framework == "megatron"
+    named = {item.framework for item in found.resumes}
+    assert named == {name for name in framework_names() if capabilities(name).tensor}
+    assert all(item.how for item in found.resumes)
+
+
+def test_a_move_within_a_pool_is_told_to_change_the_layout_alone() -> None:
+    found = moved("tp=8,pp=1,dp=2", cards="a100:16", model="llama-3-8b")
+    assert not found.supernode
+    assert found.gain == pytest.approx(found.layout_gain)
