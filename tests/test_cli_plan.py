@@ -49,6 +49,16 @@ def test_every_answer_is_json_of_a_version(question: str) -> None:
     assert (shown["version"], shown["answer"]) == (1, answers.get(question, "plans"))
 
 
+def test_places_are_named_by_letters_where_they_differ() -> None:
+    lab = MIXED.parent / "lab.yaml"
+    words = ("--model", "llama-2-7b", "--cards", "h100:4,a100:4", "--framework", "flagscale")
+    text = run("plan", "-i", str(lab), *words).stdout
+    named = re.findall(r"^([a-z]): .*(?:bench|pool-a100)", text, re.MULTILINE)
+    assert named == ["a", "b"]
+    assert set(re.findall(r"^[0-9]+ *~? +([a-z]) ", text, re.MULTILINE)) == {"a", "b"}
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_json_holds_what_the_text_says() -> None:
     shown = json.loads(run(*LLAMA, *QUESTIONS["explain"], "--tokens", "1B", "--json").stdout)
     assert {"plans", "expected", "limit", "changes", "rejected", "explained", "remarks"} <= set(
@@ -165,3 +175,5 @@ def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(plan.command, words, standalone_mode=False)
     assert "sn: note: planning 128 cards (2 of 3)" in result.stderr
     assert "planning" not in result.stdout
+    result = CliRunner().invoke(plan.command, [*LLAMA[1:], "h100:64"], standalone_mode=False)
+    assert "sn: note: planning cards with twice the memory" in result.stderr

@@ -17,11 +17,13 @@ from supernode_slurm.sizing import (
     explain_alone,
     fastest_free,
     free_room,
+    leading,
     parse_layout,
     plan_words,
     study,
     words,
 )
+from supernode_slurm.sizing.changes import Change
 from supernode_slurm.sizing.layouts import layout_of
 from supernode_slurm.sizing.question import predicted_of
 from supernode_slurm.submission.ask import ask_at
@@ -107,6 +109,16 @@ def test_a_change_is_planned_again() -> None:
     assert memory.gain == pytest.approx(ratio - 1)
     roomy = max(predicted_of(memory.plan).memory_gib)
     assert roomy > max(item.usable_gib[0] for item in found.ranked)
+
+
+def test_of_several_lower_precisions_the_best_alone_is_shown() -> None:
+    found = [
+        Change("nvfp4", "", 0.5, None),
+        Change("fp8", "", 0.4, None),
+        Change("memory", "", 0.1, None),
+        Change("network", "", 0.05, None),
+    ]
+    assert [item.name for item in leading(found, 2)] == ["nvfp4", "memory"]
 
 
 def test_hidden_traffic_gains_what_it_took() -> None:

@@ -43,6 +43,7 @@ SILENT_S = 2.0
 @click.option("--global-batch", type=click.IntRange(1), help="Sequences per step [default: 1024].")
 @click.option("--train", type=click.Choice(["full", "lora"]), help="[default: full]")
 @click.option("--lora-rank", type=click.IntRange(1), help="Rank of the adapters [default: 16].")
+@click.option("--precision", help="bf16, fp16, fp8, mxfp8 or nvfp4 [default: bf16].")
 @click.option("--framework", help="megatron, torch, flagscale ... [default: by the cards].")
 @click.option("--partition", help="Plan within this partition.")
 @click.option("-n", "--top", type=click.IntRange(1), default=5, help="Show so many [default: 5].")
@@ -93,7 +94,11 @@ class _Asked:
 
 
 MODES = ("explain", "come-from", "interconnect", "oversubscription", "emit")
-PLANNING = ("model", "cards", "sequence", "global-batch", "train", "lora-rank", "framework")
+PLANNING = (
+    *("model", "cards", "sequence", "global-batch", "train", "lora-rank", "precision"),
+    "framework",
+)
+"""Options that say what is planned, in the words of sn-submit and its scripts."""
 
 
 def _answer(path: Path | None, words: dict[str, object], as_json: bool) -> int:
@@ -168,7 +173,7 @@ def _study(asked: _Asked, tokens: float | None, as_json: bool) -> int:
     own = parse_layout(text, "--explain")[0] if text else None
     top = int(str(asked.words["top"]))
     try:
-        found = study(asked.room, asked.ask, top, own)
+        found = study(asked.room, asked.ask, top, own, _progress())
     except PlanError:
         if own is None:
             raise

@@ -32,16 +32,17 @@ CHANGES_SHOWN = 2
 
 def print_study(found: Study, tokens: float | None) -> None:
     """Print the table of plans and what is to be said of them."""
-    from ..sizing import PARTS, plan_words, where, words
+    from ..sizing import PARTS, leading, plan_words, where, words
 
     plan = found.best.choice.plan
-    places = {where(item.choice.slots) for item in found.ranked}
-    tell_lines(headline(plan, min(places) if len(places) == 1 else ""))
-    columns = ("", "where", *SIZES, "samples", "step s", "MFU", "GiB")
+    places = list(dict.fromkeys(where(item.choice.slots) for item in found.ranked))
+    tell_lines(headline(plan, places[0] if len(places) == 1 else ""))
+    columns = ("", "at", *SIZES, "samples", "step s", "MFU", "GiB")
     sheet = Sheet(columns, bar_title="where the time goes")
     for number, item in enumerate(found.ranked, 1):
         label = f"{number} ~" if item.tie else str(number)
-        sheet.rows.append(_row(label, item, len(places) > 1))
+        place = _letter(places.index(where(item.choice.slots))) if places[1:] else ""
+        sheet.rows.append(_row(label, item, place))
         sheet.bars.append(Bar(parts(item.choice.plan)))
     if found.explained:
         sheet.rows.append(_own_row(found.explained, found.best))
@@ -49,11 +50,13 @@ def print_study(found: Study, tokens: float | None) -> None:
     _hide_usual(sheet)
     sheet.print()
     tell_lines(f"{legend(sheet.bars, PARTS)}; GiB: peak of a device / what training gets")
+    for number, place in enumerate(places if places[1:] else ()):
+        say(_letter(number), place)
     if found.explained:
         print_explained(found.explained)
     _print_trust(found)
     say("limit", found.limit.words)
-    for change in found.changes[:CHANGES_SHOWN]:
+    for change in leading(found.changes, CHANGES_SHOWN):
         to = plan_words(change.plan) if change.plan else "with the same layout"
         say(f"one change, {change.gain:+.0%}", f"{change.words}: {to}")
     if not found.changes:
@@ -137,9 +140,13 @@ def pace(seconds: float) -> str:
     return f"{seconds:.2f}" if seconds >= 1 else f"{seconds:.3f}"
 
 
-def _row(label: str, item: Ranked, places: bool) -> list[str]:
-    from ..sizing import where
+def _letter(number: int) -> str:
+    """Return the letters by which a place is named in the table: a, b ... z, aa ..."""
+    more, last = divmod(number, 26)
+    return (_letter(more - 1) if more else "") + chr(ord("a") + last)
 
+
+def _row(label: str, item: Ranked, place: str) -> list[str]:
     plan = item.choice.plan
     found = plan.predicted
     meshes = [(mesh, pipeline) for pipeline in plan.pipelines for mesh in pipeline.meshes]
@@ -151,7 +158,6 @@ def _row(label: str, item: Ranked, places: bool) -> list[str]:
         for name in SIZES.values()
     ]
     samples = _joined(pipeline.samples for pipeline in plan.pipelines) if plan.pipelines[1:] else ""
-    place = where(item.choice.slots) if places else ""
     return [label, place, *sizes, samples, *_figures(found, item.usable_gib)]
 
 

@@ -1,5 +1,6 @@
 """What a site can do for a workload: the best plans, how it scales, what would help it."""
 
+from .changes import leading
 from .cost import Cost, parse_tokens, training
 from .curve import Curve, Point, Range, curve, parse_range
 from .free import fastest_free, free_room
@@ -25,6 +26,7 @@ __all__ = [
     "explain_alone",
     "fastest_free",
     "free_room",
+    "leading",
     "move",
     "parse_kinds",
     "parse_layout",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
@@ -27,11 +27,15 @@ class Change:
     """None where no other plan is needed: the same one loses less."""
 
 
-def changes(asked: Question, plan: Plan) -> tuple[Change, ...]:
-    """Return what each single change would bring, the largest gain first."""
+def changes(asked: Question, plan: Plan, progress: Callable[[str], None]) -> tuple[Change, ...]:
+    """Return what each single change would bring, the largest gain first.
+
+    ``progress`` is told what is planned next.
+    """
     found = []
     step = predicted_of(plan).step_time_s
     for name, words, other in _variations(asked, plan):
+        progress(words)
         try:
             best = other.best()
         except PlanError:
@@ -41,6 +45,16 @@ def changes(asked: Question, plan: Plan) -> tuple[Change, ...]:
         found.append(Change(name, words, gain, best))
     found += _without(plan)
     return tuple(sorted(found, key=lambda item: -item.gain))
+
+
+def leading(found: Sequence[Change], count: int) -> list[Change]:
+    """Return the first changes, of several lower precisions the best alone."""
+    shown: list[Change] = []
+    for item in found:
+        lower = item.name in LOW_PRECISIONS
+        if not (lower and any(other.name in LOW_PRECISIONS for other in shown)):
+            shown.append(item)
+    return shown[:count]
 
 
 def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Question]]:
@@ -86,7 +100,7 @@ def _without(plan: Plan) -> list[Change]:
 
 
 def _twice_network(offer: Offer) -> Offer:
-    return replace(offer, network_gbs=2 * offer.network_gbs)
+    return replace(offer, network_gbs=2 * offer.network_gbs, rail_gbs=2 * offer.rail_gbs)
 
 
 def _twice_fabric(offer: Offer) -> Offer:

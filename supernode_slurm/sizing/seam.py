@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ..catalogue import Accelerator
@@ -100,9 +100,7 @@ def shortage(found: Predicted, offer: Offer) -> str:
 
 def wired(offer: Offer, kind: str) -> Offer:
     """Return the offer with another interconnect."""
-    if "interconnect" in {spec.name for spec in fields(offer)}:
-        return replace(offer, interconnect=kind)  # type: ignore[call-arg]
-    return offer
+    return replace(offer, interconnect=kind)
 
 
 def with_data(plan: Plan, data_s: float) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
@@ -69,10 +69,21 @@ class Study:
         return self.ranked[0]
 
 
-def study(room: Room, ask: Ask, top: int, own: Fixed | None = None) -> Study:
+def _silent(_text: str) -> None:
+    pass
+
+
+def study(
+    room: Room,
+    ask: Ask,
+    top: int,
+    own: Fixed | None = None,
+    progress: Callable[[str], None] = _silent,
+) -> Study:
     """Return the best distinct plans and what is to be said of them.
 
-    ``own`` is a layout of the user's, costed beside them. Raises ``PlanError``.
+    ``own`` is a layout of the user's, costed beside them; ``progress`` is told what is planned
+    next. Raises ``PlanError``.
     """
     inventory = room.inventory
     choices = [
@@ -93,7 +104,7 @@ def study(room: Room, ask: Ask, top: int, own: Fixed | None = None) -> Study:
         )
         for choice in _distinct(choices)[:top]
     )
-    brought = changes(asked, best.plan)
+    brought = changes(asked, best.plan, progress)
     single = len(asked.offers) == 1
     return Study(
         ranked=ranked,
