@@ -120,6 +120,7 @@ def test_the_drawn_curve_shows_each_number_and_the_ideal() -> None:
         (("h100:8:64", "--explain", "tp=8"), 2, "one question at a time"),
         (("h100:8:64", "--emit", "megatron"), 2, "one question at a time"),
         (("h100:64:8",), 2, "a range rises"),
+        (("h100:64", "--from", "tp=8", "--tokens", "1T"), 2, "--tokens costs a training"),
         (("h100:64", "--explain", "tp"), 2, "--explain: tp is a number"),
         (("h100:64", "--from", "tp=0"), 2, "--from: tp is a number"),
         (("h100:64", "--tokens", "many"), 2, "--tokens"),

@@ -112,6 +112,8 @@ def _answer(path: Path | None, words: dict[str, object], as_json: bool) -> int:
     if len(modes) > 1 and set(modes) != {"interconnect", "oversubscription"}:
         shown = " and ".join(f"--{name.removeprefix('come-')}" for name in modes)
         raise click.UsageError(f"{shown}: one question at a time")
+    if "tokens" in words and set(modes) - {"cards FIRST:LAST", "explain"}:
+        raise click.UsageError("--tokens costs a training: with the plans, or with the curve")
     tokens = parse_tokens(str(words["tokens"])) if "tokens" in words else None
     if numbers:
         words["cards"] = numbers.words
