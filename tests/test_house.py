@@ -27,7 +27,7 @@ ROWS = (
     ("catalogue",),
     ("inventory",),
     ("planner", "slurm"),
-    ("slurmconf", "frameworks", "placement"),
+    ("slurmconf", "frameworks", "placement", "calibration"),
     ("submission", "discovery", "twin", "sizing", "report"),
     ("apply", "whatif", "acceptance", "triage"),
     ("cli",),

@@ -14,10 +14,13 @@ import math
 from ..catalogue import Accelerator, Model, UnknownName, find_accelerator
 from ..errors import PlanError
 from ..plan import Mesh, Plan
-from ..planner import constants as k
+from ..planner.constants import DEFAULT
 from .single import model_of, single
 
 FILE = "deepspeed.json"
+
+WEIGHT_BYTES = 2
+"""Of a 16-bit parameter or gradient."""
 
 NETWORK_GBS = 50.0
 """Per device, where a job leaves its node: 400 Gb/s, the fastest that is common. On a slower
@@ -155,7 +158,7 @@ def _zero(plan: Plan, mesh: Mesh) -> dict[str, object]:
     found["stage3_prefetch_bucket_size"] = layer
     found["stage3_max_live_parameters"] = 2 * layer + model.table_params
     # What takes longer to ask for than to send is kept: norms, biases.
-    persistent = int(k.COLLECTIVE_S * _bandwidth_bs(plan, mesh) / k.WEIGHT_BYTES)
+    persistent = int(DEFAULT.collective_s * _bandwidth_bs(plan, mesh) / WEIGHT_BYTES)
     found["stage3_param_persistence_threshold"] = persistent
     return found
 
@@ -168,10 +171,10 @@ def _bucket(plan: Plan, mesh: Mesh, model: Model) -> int:
     B = sqrt(G x start x bandwidth). Half of the memory left may go to the buffers.
     """
     trained = model.params * (ADAPTERS if plan.training == "lora" else 1)
-    whole = trained * k.WEIGHT_BYTES
-    best = math.sqrt(whole * k.COLLECTIVE_S * _bandwidth_bs(plan, mesh)) / k.WEIGHT_BYTES
+    whole = trained * WEIGHT_BYTES
+    best = math.sqrt(whole * DEFAULT.collective_s * _bandwidth_bs(plan, mesh)) / WEIGHT_BYTES
     kinds = 1 if mesh.zero == 3 else 2
-    room = _left_bytes(plan, mesh) / 2 / (BUFFERS * k.WEIGHT_BYTES * kinds)
+    room = _left_bytes(plan, mesh) / 2 / (BUFFERS * WEIGHT_BYTES * kinds)
     return int(max(SMALLEST, min(best, room, LARGEST)) // SMALLEST) * SMALLEST
 
 
@@ -179,8 +182,8 @@ def _bandwidth_bs(plan: Plan, mesh: Mesh) -> float:
     """Return the bandwidth of one device in collectives of all."""
     card = _card(plan, mesh)
     if plan.groups[mesh.group].nodes == 1 and card is not None and card.scale_up_gbs:
-        return card.scale_up_gbs * k.SCALE_UP_SHARE * 1e9
-    return NETWORK_GBS * k.NETWORK_SHARE * 1e9
+        return card.scale_up_gbs * DEFAULT.scale_up * 1e9
+    return NETWORK_GBS * DEFAULT.network * 1e9
 
 
 def _left_bytes(plan: Plan, mesh: Mesh) -> float:
@@ -188,7 +191,7 @@ def _left_bytes(plan: Plan, mesh: Mesh) -> float:
     card = _card(plan, mesh)
     if card is None or card.memory_gib is None or plan.predicted is None:
         return math.inf
-    usable = card.memory_gib * k.USABLE_MEMORY
+    usable = card.memory_gib * DEFAULT.usable
     return max(0.0, usable - max(plan.predicted.memory_gib)) * 2**30
 
 

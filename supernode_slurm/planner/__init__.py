@@ -1,21 +1,27 @@
 """From a workload and devices on offer to ranked plans."""
 
-from .constants import PUBLISHED_ERROR
-from .mixed import alone, plan_mixed
-from .predict import predict
-from .uniform import plan_uniform
-from .workload import PRECISIONS, Capabilities, Fixed, Layout, Offer, Workload
+from .answers import Examined, Expected, Rejected
+from .doors import alone, examine, plan_mixed, plan_uniform, predict, rejected
+from .trust import PUBLISHED, expected_error
+from .workload import PRECISIONS, RECOMPUTE, Capabilities, Fixed, Layout, Offer, Workload
 
 __all__ = [
     "PRECISIONS",
-    "PUBLISHED_ERROR",
+    "PUBLISHED",
+    "RECOMPUTE",
     "Capabilities",
+    "Examined",
+    "Expected",
     "Fixed",
     "Layout",
     "Offer",
+    "Rejected",
     "Workload",
     "alone",
+    "examine",
+    "expected_error",
     "plan_mixed",
     "plan_uniform",
     "predict",
+    "rejected",
 ]

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
-from . import constants as k
 from .bounds import PartLoad, bound_s, bounds_s, rising
-from .device import device_of
-from .mesh import MeshCost, Shape
-from .predict import Chain, fits, gradient_bytes, model_operations, plan_of
+from .costs import GIB, model_operations, plan_of, usable_gib
+from .mesh import MeshCost, Shape, meshes_of
+from .pipeline import Chain, Held
+from .space import divisors, tensor_sizes
 from .split import StageLoad, split_layers
-from .stage import Sharing, in_flight, stage_cost
-from .uniform import divisors, stage_load, tensor_sizes
-from .workload import RECOMPUTE, Capabilities, Offer, Workload
+from .workload import Capabilities, Offer, Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +25,13 @@ if TYPE_CHECKING:
 
 KEEP = 10
 """Plans that are returned; the search ends when no other can be among them."""
+
+STAGED_BS = 1e9
+"""Per device, between vendors whose libraries do not meet: through host memory and TCP.
+
+An order of magnitude, not measured: gloo copies to the host, sends over one socket and
+copies back, and a socket carries one to a few GB/s.
+"""
 
 KINDS = 3
 """Most kinds in one pipeline: with each more the combinations grow fiftyfold."""
@@ -82,7 +87,7 @@ class _Part:
 
     @property
     def layer_s(self) -> float:
-        return self.cost.layer.compute_s + self.cost.layer.tp_s
+        return self.cost.layer.time_s
 
     @property
     def ranks(self) -> int:
@@ -106,13 +111,13 @@ class _Search:
         self.workload = workload
         self.offers = offers
         self.capabilities = capabilities
-        self.devices = [device_of(offer, workload.precision) for offer in offers]
         # ZeRO-1 moves less, updates less and keeps less than no ZeRO. Sharded weights would
         # be gathered for every micro-batch of every stage.
         self.zero = max(stage for stage in (0, *capabilities.zero) if stage < 3)
         self.cramped = False
         """Memory stood in the way of a layout."""
-        self._costs: dict[tuple[int, Shape], MeshCost] = {}
+        self._parts = [self._all_parts(index) for index in range(len(offers))]
+        self._limits = [usable_gib(offer) * GIB for offer in offers]
         self._stages: dict[tuple[_Part, bool, bool, float], StageLoad] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)
@@ -124,10 +129,8 @@ class _Search:
 
         found = []
         for width in divisors(self.workload.global_batch):
-            for recompute in RECOMPUTE:
-                options = [
-                    self._options(index, width, recompute) for index in range(len(self.offers))
-                ]
+            for recompute in self.capabilities.recompute:
+                options = [parts.get((width, recompute), []) for parts in self._parts]
                 if all(options):
                     found.append((width, options, self._bounds(options, width)))
         if not found:
@@ -157,25 +160,21 @@ class _Search:
         transfers = self._transfers(candidate.parts)
         loads = []
         for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
-            held = in_flight(index, len(places), candidate.micro_batches)
+            held = min(candidate.micro_batches, len(places) - index)
             alone = self._stage(part, index == 0, index == len(places) - 1, held)
             loads.append(StageLoad(alone.fixed_s + transfer, alone.layer_s, alone.most))
         total = self.workload.model.layers
         layers = split_layers(total, loads, candidate.micro_batches, limit_s)
         if layers is None:
             return None
-        chain = Chain(
-            stages=tuple(
-                stage_cost(part.cost, count, index == 0, index == len(places) - 1)
-                for index, (part, count) in enumerate(zip(places, layers, strict=True))
-            ),
-            sharing=tuple(self._sharing(part) for part in places),
-            p2p_s=transfers,
-            micro_batches=candidate.micro_batches,
-        )
+        stages = [
+            Held(part.cost, count, (index == 0, index == len(places) - 1))
+            for index, (part, count) in enumerate(zip(places, layers, strict=True))
+        ]
+        chain = Chain(tuple(stages), transfers, candidate.micro_batches)
         predicted = self._predicted(candidate, chain)
         peaks = zip(candidate.parts, predicted.memory_gib, strict=True)
-        if not all(fits(self.devices[part.offer], [needed]) for part, needed in peaks):
+        if any(needed * GIB > self._limits[part.offer] for part, needed in peaks):
             return None
         return self._written(candidate, layers, predicted)
 
@@ -196,22 +195,29 @@ class _Search:
         vendors = [self.offers[index].accelerator.vendor for index in order]
         return sum(one != other for one, other in pairwise(vendors)) == len(set(vendors)) - 1
 
-    def _options(self, index: int, width: int, recompute: str) -> list[_Part]:
-        device = self.devices[index]
-        found = []
-        for tp in tensor_sizes(self.workload, device, self.capabilities):
-            for pp in divisors(device.total // tp):
-                dp = device.total // tp // pp
-                if width % dp == 0 and pp < self.workload.model.layers:
-                    shape = Shape(tp, width // dp, recompute, tp > 1)
-                    found.append(_Part(index, pp, dp, self._cost(index, shape)))
-        return found
-
-    def _cost(self, index: int, shape: Shape) -> MeshCost:
-        key = (index, shape)
-        if key not in self._costs:
-            self._costs[key] = MeshCost(self.workload, self.devices[index], shape)
-        return self._costs[key]
+    def _all_parts(self, index: int) -> dict[tuple[int, str], list[_Part]]:
+        """Return an offer's meshes by samples per micro-batch and recomputation."""
+        offer, batch = self.offers[index], self.workload.global_batch
+        sizes = [
+            (tp, pp, offer.devices // tp // pp)
+            for tp in tensor_sizes(self.workload, offer, self.capabilities)
+            for pp in divisors(offer.devices // tp)
+            if pp < self.workload.model.layers
+        ]
+        found = [
+            (width, pp, Shape(tp, dp, width // dp, again, self.zero if dp > 1 else 0))
+            for width in divisors(batch)
+            for again in self.capabilities.recompute
+            for tp, pp, dp in sizes
+            if width % dp == 0
+        ]
+        shapes = [shape for _, _, shape in found]
+        costs = meshes_of(self.workload, offer, shapes, [pp for _, pp, _ in found])
+        parts: dict[tuple[int, str], list[_Part]] = {}
+        for (width, pp, shape), cost in zip(found, costs, strict=True):
+            part = _Part(index, pp, shape.dp, cost)
+            parts.setdefault((width, shape.recompute), []).append(part)
+        return parts
 
     def _bounds(self, options: Sequence[Sequence[_Part]], width: int) -> NDArray[np.float64]:
         """Return a step time that no order of each combination beats; inf where illegal."""
@@ -255,8 +261,8 @@ class _Search:
             stages=part.pp,
             layer_s=part.layer_s,
             fixed_s=hops_s,
-            embedding_s=embedding.compute_s + embedding.tp_s,
-            head_s=head.compute_s + head.tp_s,
+            embedding_s=embedding.time_s,
+            head_s=head.time_s,
         )
 
     def _least_hops_s(self, part: _Part) -> float:
@@ -264,7 +270,7 @@ class _Search:
         if part.pp > 1:
             return 2 * part.pp * self._inner_s(part)
         # It has a neighbour in another mesh, which its own network cards limit.
-        return 2 * self._hop_s(part, self.devices[part.offer].nic_bs)
+        return 2 * self._hop_s(part, self._nic_bs(part))
 
     def _hops_s(self, part: _Part, before: float, after: float) -> float:
         """Return the transfers of a part's stages between these two crossings."""
@@ -277,14 +283,12 @@ class _Search:
         """Return a stage of this part without its transfers."""
         key = (part, first, last, held)
         if key not in self._stages:
-            sharing = self._sharing(part)
-            self._stages[key] = stage_load(part.cost, sharing, (first, last), held, 0.0)
+            cost = part.cost
+            fixed = (cost.embedding.time_s if first else 0) + (cost.head.time_s if last else 0)
+            most = cost.most_layers((first, last), held, self._limits[part.offer])
+            most = min(self.workload.model.layers, most)
+            self._stages[key] = StageLoad(fixed, part.layer_s, most)
         return self._stages[key]
-
-    def _sharing(self, part: _Part) -> Sharing:
-        tp = part.cost.shape.tp
-        bandwidth = self.devices[part.offer].reach_bs(part.ranks, part.dp, tp)
-        return Sharing(part.dp, self.zero, bandwidth, gradient_bytes(self.workload.precision))
 
     def _transfers(self, parts: Sequence[_Part]) -> tuple[float, ...]:
         """Return each stage's transfers of one micro-batch, both ways."""
@@ -299,20 +303,21 @@ class _Search:
         return tuple(2 * max(pair) for pair in around)
 
     def _inner_s(self, part: _Part) -> float:
-        device = self.devices[part.offer]
-        inside = device.domain == device.total
-        return self._hop_s(part, device.group_bs(2) if inside else device.nic_bs)
+        return self._hop_s(part, part.cost.hop_bs)
+
+    def _nic_bs(self, part: _Part) -> float:
+        return float(part.cost.case.rates.nic_bs)
 
     def _hop_s(self, part: _Part, bandwidth: float) -> float:
         moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp
-        return moved / bandwidth + k.COLLECTIVE_S
+        return moved / bandwidth + part.cost.constants.transfer_s
 
     def _crossing_s(self, part: _Part, following: _Part) -> float:
-        ends = [(item, self.devices[item.offer].nic_bs) for item in (part, following)]
+        ends = [(item, self._nic_bs(item)) for item in (part, following)]
         if self._staged(part, following):
-            ends = [(item, min(nic, k.STAGED_GBS * 1e9)) for item, nic in ends]
+            ends = [(item, min(nic, STAGED_BS)) for item, nic in ends]
         moved = 2 * part.dp * part.cost.tokens * self.workload.model.hidden
-        return moved / min(item.ranks * nic for item, nic in ends) + k.COLLECTIVE_S
+        return moved / min(item.ranks * nic for item, nic in ends) + part.cost.constants.transfer_s
 
     def _staged(self, part: _Part, following: _Part) -> bool:
         vendors = {self.offers[item.offer].accelerator.vendor for item in (part, following)}
@@ -323,12 +328,17 @@ class _Search:
         breakdown = chain.breakdown_s()
         step = sum(breakdown.values())
         memory = iter(chain.memory_bytes())
-        peak = sum(device.peak * device.total for device in self.devices)
+        breakdown["data"] = max(self.workload.data_s - step, 0.0)
+        step += breakdown["data"]
+        peak = sum(
+            float(part.cost.case.rates.peak) * self.offers[part.offer].devices
+            for part in candidate.parts
+        )
         return Predicted(
             step_time_s=step,
             breakdown_s=breakdown,
             memory_gib=tuple(
-                max(next(memory) for _ in range(part.pp)) / 2**30 for part in candidate.parts
+                max(next(memory) for _ in range(part.pp)) / GIB for part in candidate.parts
             ),
             mfu=model_operations(self.workload) / step / peak,
         )
@@ -342,9 +352,9 @@ class _Search:
                 pp=part.pp,
                 dp=part.dp,
                 micro_batch=part.cost.shape.micro_batch,
-                sequence_parallel=part.cost.shape.sequence_parallel,
+                sequence_parallel=part.cost.shape.tp > 1,
                 recompute=part.cost.shape.recompute,
-                zero=self.zero if part.dp > 1 else 0,
+                zero=part.cost.shape.zero,
             )
             for index, part in enumerate(parts)
         )

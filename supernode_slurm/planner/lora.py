@@ -42,8 +42,12 @@ def idle_operations(workload: Workload) -> float:
 
 
 def weight_operations(model: Model) -> float:
-    """Return the operations per token of all weights' products, forward."""
-    return 2 * (model.layers * model.layer_params + model.table_params)
+    """Return the operations per token of the products with all weights that it meets, forward."""
+    per_token = model.mixture.per_token if model.mixture else 0
+    mixed = model.router_params + model.shared_params + per_token * model.expert_params
+    dense = model.layers - model.mixture_layers
+    inner = model.layers * model.attention_params + dense * model.dense_mlp_params
+    return 2 * (inner + model.mixture_layers * mixed + model.table_params)
 
 
 def first_weights(workload: Workload) -> int:

@@ -29,7 +29,7 @@ def plan_mixed(
             f"{workload.fixed.words()}: fixed sizes are planned on one kind of device; "
             "leave them open for the plan, or ask for one kind"
         )
-    workload = agree_precision(workload, offers)
+    workload = agree_precision(workload, offers, capabilities)
     vendors = {offer.accelerator.vendor for offer in offers}
     if len(vendors) > 1 and not capabilities.mixed_vendors:
         raise PlanError(

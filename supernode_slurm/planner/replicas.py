@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
-from .device import Device, device_of
-from .mesh import MeshCost, Shape
-from .predict import fits, gradient_bytes, model_operations, plan_of
-from .shortage import Shortage
+from .costs import GIB, model_operations, plan_of, usable_gib
+from .mesh import MeshCost, Shape, meshes_of
+from .shortage import nothing_fits
 from .split import split_samples
-from .stage import Sharing, StageCost, stage_cost
+from .step import PARTS
 from .workload import RECOMPUTE, Capabilities, Offer, Workload
+
+ENDS = (True, True)
+"""A replica's only stage is the first and the last."""
 
 
 def replica_plans(
@@ -27,13 +29,12 @@ def replica_plans(
     """
     if not capabilities.uneven_samples:
         raise PlanError(f"{capabilities.name} gives all replicas equal samples")
-    devices = [device_of(offer, workload.precision) for offer in offers]
     plans = []
     problems: list[PlanError] = []
     # Sharded weights (ZeRO-3) are gathered per micro-batch: unequal counts would dead-lock.
     for zero in (stage for stage in capabilities.zero if stage < 3):
         try:
-            plans.append(_plan(workload, offers, devices, zero))
+            plans.append(_plan(workload, offers, capabilities, zero))
         except PlanError as error:
             problems.append(error)
     if not plans:
@@ -49,37 +50,34 @@ class _Choice:
     """With what nothing hides of the gradients' traffic."""
     time_s: float
     micro_batch: int
-    stage: StageCost
+    mesh: MeshCost
 
 
 class _Kind:
     """The replicas of one kind of device."""
 
-    def __init__(self, workload: Workload, offer: Offer, device: Device, sharing: Sharing) -> None:
+    def __init__(
+        self, workload: Workload, offer: Offer, replicas: int, able: Capabilities, zero: int
+    ) -> None:
         self.workload = workload
         self.offer = offer
-        self.device = device
-        self.sharing = sharing
-        self._stages: dict[tuple[int, str], StageCost] = {}
+        self.layers = workload.model.layers
+        self._replicas, self._zero = replicas, zero
         self._choices: dict[int, _Choice] = {}
-        self.sizes = {recompute: self._sizes(recompute) for recompute in RECOMPUTE}
-        if not any(self.sizes.values()):
-            shortage = Shortage()
-            shortage.note(self.memory_gib(self.stage(1, RECOMPUTE[-1])))
-            raise shortage.error(workload, offer, device)
+        self._syncs: dict[tuple[int, str], float] = {}
+        powers = [1 << place for place in range((2 * workload.global_batch).bit_length())]
+        self._meshes: dict[tuple[int, str], MeshCost] = {}
+        self._cost(powers)
+        self.sizes = {again: self._fitting(powers, again) for again in able.recompute}
+        largest = max((sizes[-1] for sizes in self.sizes.values() if sizes), default=0)
+        if not largest:
+            least = self.memory_gib(self._meshes[1, able.recompute[-1]])
+            raise nothing_fits(workload, offer, able, least)
+        self._cost(range(1, largest))
 
-    def stage(self, micro_batch: int, recompute: str) -> StageCost:
-        """Return the whole model as one stage."""
-        key = (micro_batch, recompute)
-        if key not in self._stages:
-            shape = Shape(1, micro_batch, recompute, False)
-            mesh = MeshCost(self.workload, self.device, shape)
-            self._stages[key] = stage_cost(mesh, self.workload.model.layers, True, True)
-        return self._stages[key]
-
-    def memory_gib(self, stage: StageCost) -> float:
+    def memory_gib(self, mesh: MeshCost) -> float:
         """Return the peak memory of a replica."""
-        return stage.memory_bytes(1, self.sharing) / 2**30
+        return mesh.stage_bytes(self.layers, ENDS, 1) / GIB
 
     def end_s(self, samples: int) -> float:
         """Return the least time of one replica for its samples and its gradients."""
@@ -98,41 +96,50 @@ class _Kind:
             )
         return self._choices[samples]
 
+    def optimizer_s(self, mesh: MeshCost) -> float:
+        """Return the time of the optimiser's pass."""
+        return mesh.sync_s(self.layers, ENDS, 0.0, 1)[1]
+
     def _run(self, samples: int, size: int, recompute: str) -> _Choice:
         full, rest = divmod(samples, size)
-        stage = self.stage(size, recompute)
-        time_s = full * stage.compute_s
+        mesh = self._meshes[size, recompute]
+        time_s = full * self._time_s(mesh)
         if rest:
-            time_s += self.stage(rest, recompute).compute_s
-        return _Choice(time_s + stage.sync_s(self.sharing, 1, False), time_s, size, stage)
+            time_s += self._time_s(self._meshes[rest, recompute])
+        key = (size, recompute)
+        if key not in self._syncs:
+            # Gradients leave under the last micro-batch's way back.
+            self._syncs[key] = mesh.sync_s(self.layers, ENDS, self._time_s(mesh), 1)[0]
+        return _Choice(time_s + self._syncs[key], time_s, size, mesh)
 
-    def _sizes(self, recompute: str) -> list[int]:
-        """Return the micro-batches that fit: powers of two, up to the largest needed."""
+    def _time_s(self, mesh: MeshCost) -> float:
+        return self.layers * mesh.layer.time_s + mesh.embedding.time_s + mesh.head.time_s
+
+    def _fitting(self, sizes: Sequence[int], recompute: str) -> list[int]:
+        """Return the first of rising micro-batches that fit."""
+        limit = usable_gib(self.offer)
         found: list[int] = []
-        size = 1
-        while size < 2 * self.workload.global_batch:
-            if not fits(self.device, [self.memory_gib(self.stage(size, recompute))]):
+        for size in sizes:
+            if self.memory_gib(self._meshes[size, recompute]) > limit:
                 break
             found.append(size)
-            size *= 2
         return found
 
+    def _cost(self, sizes: Sequence[int]) -> None:
+        shapes = [
+            Shape(1, self._replicas, size, again, self._zero)
+            for size in sizes
+            for again in RECOMPUTE
+            if (size, again) not in self._meshes
+        ]
+        meshes = meshes_of(self.workload, self.offer, shapes, [1] * len(shapes))
+        for shape, mesh in zip(shapes, meshes, strict=True):
+            self._meshes[shape.micro_batch, shape.recompute] = mesh
 
-def _plan(
-    workload: Workload, offers: Sequence[Offer], devices: Sequence[Device], zero: int
-) -> Plan:
-    sharing = Sharing(
-        dp=sum(offer.devices for offer in offers),
-        zero=zero,
-        # The replicas form one ring over the network; the slowest link sets its pace.
-        bandwidth_bs=min(device.joined_bs(device.domain) for device in devices),
-        gradient_bytes=gradient_bytes(workload.precision),
-    )
-    kinds = [
-        _Kind(workload, offer, device, sharing)
-        for offer, device in zip(offers, devices, strict=True)
-    ]
+
+def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, zero: int) -> Plan:
     counts = [offer.devices for offer in offers]
+    kinds = [_Kind(workload, offer, sum(counts), able, zero) for offer in _joined(offers)]
     samples = split_samples(workload.global_batch, counts, [kind.end_s for kind in kinds])
     if samples is None:
         raise PlanError(
@@ -144,37 +151,45 @@ def _plan(
         for kind, share, count in zip(kinds, samples, counts, strict=True)
     ]
     pipelines = tuple(
-        _pipeline(index, share, counts[index], choice, zero)
+        _pipeline(index, share, counts[index], choice)
         for index, (share, choice) in enumerate(zip(samples, choices, strict=True))
     )
     groups = tuple(offer.group for offer in offers)
     return plan_of(workload, groups, pipelines, _predicted(workload, kinds, choices))
 
 
-def _pipeline(group: int, samples: int, dp: int, choice: _Choice, zero: int) -> Pipeline:
-    recompute = choice.stage.mesh.shape.recompute
-    mesh = Mesh(group, 1, 1, dp, choice.micro_batch, recompute=recompute, zero=zero)
-    return Pipeline(samples, (mesh,), (Stage(0, choice.stage.layers, True, True),))
+def _joined(offers: Sequence[Offer]) -> list[Offer]:
+    """Return the offers with the links of one ring over all of them, as fast as the slowest."""
+    nic = min(offer.nic_gbs for offer in offers)
+    link = min(offer.scale_up_gbs for offer in offers)
+    return [
+        replace(offer, network_gbs=nic * offer.node_devices, scale_up_gbs=link, rail_gbs=0.0)
+        for offer in offers
+    ]
+
+
+def _pipeline(group: int, samples: int, dp: int, choice: _Choice) -> Pipeline:
+    shape = choice.mesh.shape
+    mesh = Mesh(group, 1, 1, dp, choice.micro_batch, recompute=shape.recompute, zero=shape.zero)
+    layers = int(choice.mesh.case.dims.layers)
+    return Pipeline(samples, (mesh,), (Stage(0, layers, True, True),))
 
 
 def _predicted(workload: Workload, kinds: Sequence[_Kind], choices: Sequence[_Choice]) -> Predicted:
-    sharing = kinds[0].sharing
     compute_s = max(choice.time_s for choice in choices)
-    breakdown = {
+    pairs = list(zip(kinds, choices, strict=True))
+    step_s = choices[0].mesh.constants.step_s
+    breakdown = dict.fromkeys(PARTS, 0.0) | {
         "compute": compute_s,
-        "tp": 0.0,
-        "pp": 0.0,
-        "bubble": 0.0,
         "dp": max(choice.end_s for choice in choices) - compute_s,
-        "optimizer": max(choice.stage.optimizer_s(sharing) for choice in choices),
+        "optimizer": max(kind.optimizer_s(choice.mesh) for kind, choice in pairs) + step_s,
     }
+    breakdown["data"] = max(workload.data_s - sum(breakdown.values()), 0.0)
     step = sum(breakdown.values())
-    peak = sum(kind.device.peak * kind.offer.devices for kind in kinds)
+    peak = sum(float(choice.mesh.case.rates.peak) * kind.offer.devices for kind, choice in pairs)
     return Predicted(
         step_time_s=step,
         breakdown_s=breakdown,
-        memory_gib=tuple(
-            kind.memory_gib(choice.stage) for kind, choice in zip(kinds, choices, strict=True)
-        ),
+        memory_gib=tuple(kind.memory_gib(choice.mesh) for kind, choice in pairs),
         mfu=model_operations(workload) / step / peak,
     )

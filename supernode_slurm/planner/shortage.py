@@ -2,40 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ..errors import PlanError
-from .device import Device
-from .workload import Offer, Workload
+from .costs import usable_gib
+from .search import Search
+from .space import space_of
+from .workload import Capabilities, Fixed, Offer, Workload
 
 
-class Shortage:
-    """The least memory that any layout needed, and what else stood in the way."""
-
-    def __init__(self) -> None:
-        self.least_gib: float | None = None
-        self.indivisible = False
-
-    def note(self, needed_gib: float) -> None:
-        """Record a layout that did not fit."""
-        self.least_gib = min(needed_gib, self.least_gib or needed_gib)
-
-    def error(self, workload: Workload, offer: Offer, device: Device) -> PlanError:
-        """Return the error that tells what is missing, per device, and what would help."""
-        name, count = offer.accelerator.id, offer.devices
-        if self.least_gib is not None:
-            return PlanError(
-                f"{workload.model.name} does not fit on {count} x {name}: every layout needs "
-                f"at least {self.least_gib:.1f} GiB per device, a training process gets "
-                f"{device.memory_bytes / 2**30:.1f} of {offer.accelerator.memory_gib:g} GiB; "
-                "take more devices, devices with more memory, or shorter sequences"
-            )
-        if self.indivisible:
-            return PlanError(
-                f"a global batch of {workload.global_batch} does not divide over {count} x "
-                f"{name} in any layout that {workload.framework} runs; "
-                f"take a multiple of {count}, or another number of devices"
-            )
+def nothing_fits(
+    workload: Workload, offer: Offer, able: Capabilities, least_gib: float | None
+) -> PlanError:
+    """Return the error that tells what is missing, per device, and what would help."""
+    name, count = offer.accelerator.id, offer.devices
+    if least_gib is not None:
         return PlanError(
-            f"{workload.framework} has no layout for {workload.model.name} "
-            f"({workload.model.layers} layers, {workload.model.heads} heads) on {count} x {name}; "
-            "take another number of devices, or a framework with uneven stages"
+            f"{workload.model.name} does not fit on {count} x {name}: every layout needs "
+            f"at least {least_gib:.1f} GiB per device, a training process gets "
+            f"{usable_gib(offer):.1f} of {offer.accelerator.memory_gib:g} GiB; "
+            "take more devices, devices with more memory, or shorter sequences"
         )
+    # Any batch that all devices divide leaves only the other sizes to stand in the way.
+    if space_of(replace(workload, global_batch=count), offer, able).size:
+        return PlanError(
+            f"a global batch of {workload.global_batch} does not divide over {count} x "
+            f"{name} in any layout that {workload.framework} runs; "
+            f"take a multiple of {count}, or another number of devices"
+        )
+    return PlanError(
+        f"{workload.framework} has no layout for {workload.model.name} "
+        f"({workload.model.layers} layers, {workload.model.heads} heads) on {count} x {name}; "
+        "take another number of devices, or a framework with uneven stages"
+    )
+
+
+def impossible(
+    workload: Workload, offer: Offer, able: Capabilities, least_gib: float | None
+) -> PlanError:
+    """Return the error for fixed sizes that no layout keeps, with a layout where they are open."""
+    name = f"{offer.devices} x {offer.accelerator.id}"
+    free = replace(workload, fixed=Fixed())
+    search = Search(free, offer, able)
+    found = search.best(1).layouts
+    if not found:
+        return nothing_fits(free, offer, able, search.least_gib)
+    best = found[0]
+    reason = _broken(workload, offer, able)
+    if least_gib is not None:
+        reason = (
+            f"they need {least_gib:.1f} GiB per device, a training process gets "
+            f"{usable_gib(offer):.1f}"
+        )
+    return PlanError(
+        f"{workload.model.name} on {name} with {workload.fixed.words()} fixed: {reason}; "
+        f"left open, the fastest is tp {best.tp}, pp {best.pp}, dp {best.dp}, micro-batch "
+        f"{best.micro_batch}, recompute {best.recompute}, zero {best.zero}"
+    )
+
+
+def _broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
+    """Return which fixed size is none that the framework can run, and the legal ones."""
+    fixed = workload.fixed
+    free = space_of(replace(workload, fixed=Fixed(), global_batch=offer.devices), offer, able)
+    columns = {
+        "tp": "tp",
+        "pp": "pp",
+        "dp": "dp",
+        "cp": "cp",
+        "ep": "ep",
+        "etp": "etp",
+        "virtual_stages": "virtual",
+    }
+    legal: dict[str, Sequence[int | str]] = {
+        size: sorted({int(value) for value in free.columns[column]})
+        for size, column in columns.items()
+    }
+    legal |= {"recompute": able.recompute, "zero": able.zero}
+    for size, values in legal.items():
+        if getattr(fixed, size) not in (None, *values):
+            shown = ", ".join(map(str, values))
+            return f"{able.name} can have {size.replace('_', '-')} {shown} here"
+    if not space_of(replace(workload, global_batch=offer.devices), offer, able).size:
+        return f"tp x pp x dp must be its {offer.devices} devices"
+    return f"the global batch of {workload.global_batch} is no multiple of dp x micro-batch"

@@ -57,22 +57,22 @@ class Workload:
     """``full``, or ``lora``: adapters on every linear map of a layer, all else frozen."""
     lora_rank: int = 16
     fixed: Fixed = Fixed()
+    data_s: float = 0.0
+    """Measured time to load the data of one step, which computation hides."""
 
     def __post_init__(self) -> None:
-        if self.model.mixture:
-            raise PlanError(
-                f"{self.model.name} is a mixture of experts: not planned yet; "
-                "submit it without a model to have it placed"
-            )
         if self.sequence < 1 or self.global_batch < 1:
             raise PlanError(
                 "sequence length and global batch must be positive, "
                 f"got {self.sequence} and {self.global_batch}"
             )
-        if self.precision not in ("bf16", "fp16"):
-            raise PlanError(f"precision {self.precision!r} is not planned; use bf16 or fp16")
+        if self.precision not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            raise PlanError(f"precision {self.precision!r} is not planned; use one of {known}")
         if self.training not in ("full", "lora"):
             raise PlanError(f"training {self.training!r} is not planned; use full or lora")
+        if self.training == "lora" and self.model.mixture:
+            raise PlanError(f"LoRA of {self.model.name}, a mixture of experts, is not planned")
         if self.lora_rank < 1:
             raise PlanError(f"the rank of LoRA must be positive, got {self.lora_rank}")
 
@@ -130,6 +130,12 @@ class Offer:
     """Per node, one direction, after oversubscription."""
     node_devices: int
     """In one whole node, of which the job may take a part; they share its network."""
+    interconnect: str = "switch"
+    """How the scale-up fabric is wired, in the inventory's word."""
+    rail_gbs: float = 0.0
+    """Of one network card, one direction; 0: each device has a card of its own."""
+    calibration: tuple[tuple[str, float], ...] = ()
+    """Constants that the site's own runs changed, by name."""
 
     @property
     def devices(self) -> int:
@@ -176,15 +182,20 @@ class Layout:
         return len(self.layers)
 
 
-def agree_precision(workload: Workload, offers: Sequence[Offer]) -> Workload:
+def agree_precision(workload: Workload, offers: Sequence[Offer], able: Capabilities) -> Workload:
     """Return the workload in a precision that all devices have: fp16 where bf16 is missing."""
-    precisions = tuple(dict.fromkeys((workload.precision, "fp16")))
+    wanted = workload.precision
+    if wanted not in able.precisions:
+        raise PlanError(
+            f"{able.name} does not train in {wanted}; use {' or '.join(able.precisions)}"
+        )
+    fallback = ("fp16",) if wanted == "bf16" and "fp16" in able.precisions else ()
     cards = [offer.accelerator for offer in offers]
-    for precision in precisions:
+    for precision in (wanted, *fallback):
         if all(card.peak_tflops(precision) for card in cards):
             return replace(workload, precision=precision)
     for card in cards:
-        if not any(map(card.peak_tflops, precisions)):
-            raise cannot_plan(card, precisions)
+        if not any(map(card.peak_tflops, (wanted, *fallback))):
+            raise cannot_plan(card, (wanted, *fallback))
     names = " and ".join(card.id for card in cards)
     raise PlanError(f"{names} have no precision in common; plan for one of them")

@@ -1,0 +1,1 @@
+"""Recorded runs against the planner's predictions, and constants fitted to them."""

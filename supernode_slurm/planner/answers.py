@@ -1,0 +1,35 @@
+"""What the planner answers besides plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..plan import Predicted
+from .workload import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a layout costs, and why it cannot run; it can where nothing stands there."""
+
+    predicted: Predicted
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A layout that was refused, and why."""
+
+    layout: Layout
+    predicted: Predicted
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How far predictions of a kind of run were from what was measured."""
+
+    share: float
+    """Mean of |predicted / measured - 1|; 0 if there were no runs."""
+    runs: int
+    kind: str

@@ -1,0 +1,53 @@
+"""The planner's doors: what others call. The arithmetic behind them is loaded when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..plan import Plan, Predicted
+from .answers import Examined, Rejected
+from .workload import Capabilities, Layout, Offer, Workload
+
+
+def plan_uniform(workload: Workload, offer: Offer, able: Capabilities) -> tuple[Plan, ...]:
+    """Return the best plans on one kind of device, best first; see ``uniform``."""
+    from . import uniform
+
+    return uniform.plan_uniform(workload, offer, able)
+
+
+def plan_mixed(workload: Workload, offers: Sequence[Offer], able: Capabilities) -> tuple[Plan, ...]:
+    """Return the best plans that use all devices of all offers; see ``mixed``."""
+    from . import mixed
+
+    return mixed.plan_mixed(workload, offers, able)
+
+
+def alone(
+    workload: Workload, offers: Sequence[Offer], able: Capabilities
+) -> tuple[Plan | None, ...]:
+    """Return each offer's best plan without the others, None where it has none."""
+    from . import mixed
+
+    return mixed.alone(workload, offers, able)
+
+
+def predict(workload: Workload, offer: Offer, layout: Layout) -> Predicted:
+    """Return what a layout costs, whether it fits or not; see ``costs``."""
+    from . import costs
+
+    return costs.predict(workload, offer, layout)
+
+
+def examine(workload: Workload, offer: Offer, layout: Layout, able: Capabilities) -> Examined:
+    """Return what a layout costs and why it cannot run; see ``own``."""
+    from . import own
+
+    return own.examine(workload, offer, layout, able)
+
+
+def rejected(workload: Workload, offer: Offer, able: Capabilities) -> tuple[Rejected, ...]:
+    """Return the fastest layouts that do not fit; see ``own``."""
+    from . import own
+
+    return own.rejected(workload, offer, able)

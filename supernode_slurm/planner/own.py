@@ -1,0 +1,102 @@
+"""A layout of the user's own: what it costs, and why it cannot run."""
+
+from __future__ import annotations
+
+import math
+
+from ..plan import Predicted
+from .answers import Examined, Rejected
+from .costs import predict, usable_gib
+from .search import Search
+from .uniform import predictions
+from .workload import Capabilities, Layout, Offer, Workload, agree_precision
+
+
+def examine(workload: Workload, offer: Offer, layout: Layout, able: Capabilities) -> Examined:
+    """Return what a layout costs; its problems say why it cannot run, and by how much."""
+    workload = agree_precision(workload, [offer], able)
+    predicted = predict(workload, offer, layout)
+    found = [
+        *_sizes(workload, offer, layout),
+        *_batches(workload, layout),
+        *_abilities(workload, layout, able),
+    ]
+    if predicted.memory_gib[0] > usable_gib(offer):
+        found.append(short(predicted, offer))
+    return Examined(predicted, tuple(found))
+
+
+def rejected(
+    workload: Workload, offer: Offer, able: Capabilities, most: int = 8
+) -> tuple[Rejected, ...]:
+    """Return the fastest legal layouts that do not fit, and by how much."""
+    workload = agree_precision(workload, [offer], able)
+    search = Search(workload, offer, able)
+    found = search.refused(most)
+    return tuple(
+        Rejected(layout, predicted, short(predicted, offer))
+        for layout, predicted in zip(found.layouts, predictions(search, found), strict=True)
+    )
+
+
+def short(predicted: Predicted, offer: Offer) -> str:
+    """Say how much memory a layout needs and how much there is."""
+    need, there = max(predicted.memory_gib), usable_gib(offer)
+    return f"needs {need:.1f} GiB, {there:.1f} there"
+
+
+def _sizes(workload: Workload, offer: Offer, layout: Layout) -> list[str]:
+    model, found = workload.model, []
+    size = layout.tp * layout.cp * layout.pp * layout.dp
+    if size != offer.devices:
+        found.append(f"tp x cp x pp x dp is {size}, there are {offer.devices} devices")
+    if model.heads % layout.tp:
+        found.append(f"tp {layout.tp} does not divide {model.heads} heads")
+    if layout.tp > offer.domain_devices:
+        found.append(f"tp {layout.tp} leaves the fabric of {offer.domain_devices} devices")
+    if min(layout.layers) < 1:
+        found.append(f"pp {layout.pp} is more than the {model.layers} layers")
+    part = layout.cp * math.lcm(2, layout.tp)
+    if layout.cp > 1 and workload.sequence % part:
+        found.append(
+            f"a sequence of {workload.sequence} is no multiple of {part} for cp {layout.cp}"
+        )
+    around, cut = layout.tp * layout.cp * layout.dp, layout.ep * layout.etp
+    if around % cut:
+        found.append(f"tp x cp x dp = {around} is no multiple of ep x etp = {cut}")
+    if layout.ep > 1 and model.mixture is None:
+        found.append(f"{model.name} has no experts for ep {layout.ep}")
+    if model.mixture is not None and model.mixture.experts % layout.ep:
+        found.append(f"ep {layout.ep} does not divide {model.mixture.experts} experts")
+    return found
+
+
+def _batches(workload: Workload, layout: Layout) -> list[str]:
+    found = []
+    once = layout.dp * layout.micro_batch
+    if workload.global_batch % once:
+        found.append(
+            f"the global batch of {workload.global_batch} is no multiple of dp x micro-batch, "
+            f"{once}"
+        )
+    count = workload.global_batch // once
+    if layout.virtual_stages > 1 and (layout.pp == 1 or count % layout.pp):
+        found.append(
+            f"{count} micro-batches are no multiple of {layout.pp} stages, which virtual stages "
+            "demand"
+        )
+    return found
+
+
+def _abilities(workload: Workload, layout: Layout, able: Capabilities) -> list[str]:
+    wanted = {
+        "tensor parallelism": layout.tp > 1 and not able.tensor,
+        "pipelines": layout.pp > 1 and not able.pipeline,
+        "context parallelism": layout.cp > 1 and not able.context,
+        "expert parallelism": layout.ep > 1 and not able.experts,
+        "virtual stages": layout.virtual_stages > 1 and not able.virtual_stages,
+        f"zero {layout.zero}": layout.zero not in able.zero and layout.dp > 1,
+        f"recompute {layout.recompute}": layout.recompute not in able.recompute,
+        "uneven stages": len(set(layout.layers)) > 1 and not able.uneven_stages,
+    }
+    return [f"{able.name} has no {what}" for what, missing in wanted.items() if missing]

@@ -1,0 +1,82 @@
+"""Step time and memory of a pipeline over several meshes, put together from its stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .mesh import MeshCost
+from .step import PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The layers of one stage, and whether it is the first and the last."""
+
+    cost: MeshCost
+    layers: int
+    ends: tuple[bool, bool]
+
+    @property
+    def compute_s(self) -> float:
+        """Return its computation of one micro-batch."""
+        return self._sum("compute_s")
+
+    @property
+    def tp_s(self) -> float:
+        """Return its tensor-parallel traffic of one micro-batch."""
+        return self._sum("tp_s")
+
+    def _sum(self, name: str) -> float:
+        cost, (first, last) = self.cost, self.ends
+        found: float = self.layers * getattr(cost.layer, name)
+        found += getattr(cost.embedding, name) if first else 0.0
+        return found + (getattr(cost.head, name) if last else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Stages in order, and each one's transfers per micro-batch."""
+
+    stages: tuple[Held, ...]
+    p2p_s: tuple[float, ...]
+    micro_batches: float
+
+    def breakdown_s(self) -> dict[str, float]:
+        """Return where the step goes; the sum is the step time.
+
+        The slowest stage computes without a pause while the pipeline is full; what the
+        others add when it fills and drains is the bubble. A faster stage sums its gradients
+        while the slowest still computes; the optimiser waits for the norm of all of them.
+        """
+        count = self.micro_batches
+        times = [
+            stage.compute_s + stage.tp_s + p2p
+            for stage, p2p in zip(self.stages, self.p2p_s, strict=True)
+        ]
+        slow = max(range(len(times)), key=times.__getitem__)
+        found: dict[tuple[int, int, tuple[bool, bool]], tuple[float, float]] = {}
+        ends, updates = [], []
+        for stage, time in zip(self.stages, times, strict=True):
+            key = (id(stage.cost), stage.layers, stage.ends)
+            if key not in found:
+                found[key] = stage.cost.sync_s(stage.layers, stage.ends, time, count)
+            sync, update = found[key]
+            ends.append(count * time + sync)
+            updates.append(update)
+        constants = self.stages[0].cost.constants
+        return dict.fromkeys(PARTS, 0.0) | {
+            "compute": count * self.stages[slow].compute_s,
+            "tp": count * self.stages[slow].tp_s,
+            "pp": count * self.p2p_s[slow],
+            "bubble": sum(times) - times[slow],
+            "dp": max(ends) - count * times[slow],
+            "optimizer": max(updates) + constants.step_s,
+        }
+
+    def memory_bytes(self) -> list[float]:
+        """Return the peak memory of one device of each stage."""
+        total = len(self.stages)
+        return [
+            stage.cost.stage_bytes(stage.layers, stage.ends, min(self.micro_batches, total - index))
+            for index, stage in enumerate(self.stages)
+        ]

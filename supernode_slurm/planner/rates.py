@@ -1,0 +1,119 @@
+"""The rates of a kind of device and of its links, as the equations take them."""
+
+from __future__ import annotations
+
+from ..catalogue import Accelerator, find_accelerator
+from .case import Rates, numbers
+from .constants import Constants
+from .figures import figures_of
+from .links import KINDS, WIRINGS
+from .stacks import Stack
+from .workload import Offer
+
+FAMILIES = {
+    "ampere": ("a100", "a800", "a30", "a40", "a10", "a10g", "rtx3080", "rtx3080ti", "rtx3090"),
+    "hopper": ("h100", "h800", "h200", "h20", "gh200"),
+    "blackwell": ("b200", "gb200", "b300", "gb300"),
+    "turing": ("t4", "v100", "titanv", "titanrtx", "rtx2080", "rtx2080ti"),
+    "ascend": ("ascend910b1", "ascend910b2", "ascend910b2c", "ascend910b3", "ascend910b4"),
+}
+"""GRES types of cards that share their tensor cores and kernels."""
+
+MEASURED = {"gb300": "gb200", "h100-sxm-96g": "h100-sxm", "gh200": "gh200"}
+"""Cards whose clock follows their power: the one of that kind whose products were measured.
+
+Power rises with the cube of a clock at its voltage, so a rate is taken to follow the cube root
+of the power limit; 500 W of 700 W is 0.89, GB200 over B200 (1200 W over 1000 W) 1.06, measured
+1.04 (stas00/ml-engineering).
+"""
+
+POWER_W = {"gh200": 600.0}
+"""Limits that differ from the catalogue's: a Grace Hopper's figure is for both chips together."""
+
+NVFP4_OVER_FP8 = 2.0
+"""Most that NVFP4 gains in rate. GB300's sheet says three; runs reach no more than on GB200."""
+
+
+def family_of(card: Accelerator) -> str:
+    """Return the family of a card, ``other`` if it is in none."""
+    names = (name for name, types in FAMILIES.items() if card.gres_type in types)
+    return next(names, "other")
+
+
+def rates_of(offer: Offer, precision: str, stack: Stack, constants: Constants) -> Rates:
+    """Return the rates of an offer's devices; ``PlanError`` for what nobody has published."""
+    card = offer.accelerator
+    family = family_of(card)
+    base = "fp16" if precision == "fp16" else "bf16"
+    known = figures_of(card, base)
+    reached = constants.named(f"matmul_{family}") * best_tflops(card, base) * 1e12
+    if card.gres_type == "gb300":
+        reached *= constants.matmul_gb300
+    low, casts = _low(card, precision, constants)
+    elementwise = known.memory_gbs * constants.elementwise * 1e9
+    scale_up = offer.scale_up_gbs * _scale_up(card, stack, constants) * 1e9
+    neighbour = scale_up
+    if card.p2p_gbs:
+        # One ring uses the whole of one link, on HCCS too.
+        neighbour = card.p2p_gbs * constants.scale_up * 1e9
+    wiring = "full-mesh" if card.p2p_gbs else KINDS.get(offer.interconnect, "switch")
+    network = constants.named(stack.network)
+    nic = offer.nic_gbs * 1e9
+    return Rates(
+        peak=numbers(known.peak_tflops * 1e12),
+        matmul=numbers(reached),
+        matmul_low=numbers(reached * low),
+        casts=numbers(casts),
+        attention=numbers(known.peak_tflops * 1e12 * _attention(family, stack, constants)),
+        attention_ramp=numbers(constants.attention_ascend_ramp if family == "ascend" else 0.0),
+        memory_bs=numbers(known.memory_gbs * 1e9),
+        elementwise_bs=numbers(elementwise),
+        memory_bytes=numbers(known.memory_gib * 2**30),
+        scale_up_bs=numbers(max(scale_up, 1.0)),
+        neighbour_bs=numbers(max(neighbour, 1.0)),
+        nic_bs=numbers(max(nic * network, 1.0)),
+        nic_experts_bs=numbers(max(nic * min(constants.network_experts, network * 4), 1.0)),
+        rail_bs=numbers(max((offer.rail_gbs or offer.nic_gbs) * 1e9 * network, 1.0)),
+        hop_s=numbers(offer.scale_up_latency_ns * 1e-9),
+        wiring=numbers(WIRINGS.index(wiring)),
+        domain=numbers(offer.domain_devices),
+        node=numbers(min(offer.node_devices, offer.devices)),
+        total=numbers(offer.devices),
+    )
+
+
+def best_tflops(card: Accelerator, precision: str) -> float:
+    """Return the highest product rate of a device, measured or by its power."""
+    twin = MEASURED.get(card.id)
+    if twin is None:
+        return card.matmul_tflops(precision) or 0.0
+    other = find_accelerator(twin)
+    mine = POWER_W.get(card.id) or card.card_tdp_w or 0.0
+    theirs = other.card_tdp_w or mine
+    return (other.matmul_tflops(precision) or 0.0) * (mine / theirs) ** (1 / 3)
+
+
+def _low(card: Accelerator, precision: str, constants: Constants) -> tuple[float, float]:
+    """Return the rate of a precision over that of 16 bit, and its passes of casting."""
+    if precision in ("bf16", "fp16"):
+        return 1.0, 0.0
+    peak, whole = card.peak_tflops(precision) or 0.0, card.peak_tflops("bf16") or 1.0
+    if precision == "nvfp4":
+        peak = min(peak, NVFP4_OVER_FP8 * (card.peak_tflops("fp8") or 0.0))
+    # Hopper multiplies 8-bit rows by columns only, so operands are cast twice; scales of blocks
+    # differ along rows and columns.
+    once = precision == "fp8" and family_of(card) != "hopper"
+    return peak / whole * constants.named(precision), constants.quantise * (1.0 if once else 2.0)
+
+
+def _attention(family: str, stack: Stack, constants: Constants) -> float:
+    if family == "hopper":
+        return constants.named(stack.hopper)
+    name = "other" if family == "turing" else family
+    return constants.named(f"attention_{name}")
+
+
+def _scale_up(card: Accelerator, stack: Stack, constants: Constants) -> float:
+    if stack.links:
+        return constants.named(stack.links)
+    return constants.scale_up_hccs if card.vendor == "huawei" else constants.scale_up

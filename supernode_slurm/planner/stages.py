@@ -1,0 +1,153 @@
+"""Layers of the stages of many pipelines at once: the split whose slowest stage is fastest.
+
+The first and the last stage hold what they may, those between them differ by one layer at most.
+Within this rule the split is optimal: the sum over all stages is the same for every split, so
+the one of the fastest slowest stage gives the fastest step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .case import Numbers
+
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Seconds per micro-batch of the parts of each pipeline."""
+
+    total: int
+    """Layers of the model."""
+    dense: Numbers
+    """Layers without experts, which come first; all of a dense model."""
+    dense_s: Numbers
+    layer_s: Numbers
+    first_s: Numbers
+    """Of the first stage besides its layers."""
+    last_s: Numbers
+    middle_s: Numbers
+    pp: Numbers
+    least: Numbers
+    """Layers that each stage must hold."""
+
+    @property
+    def whole_s(self) -> Numbers:
+        """Return one micro-batch's way through all stages."""
+        inner = self.dense * self.dense_s + (self.total - self.dense) * self.layer_s
+        return inner + self.first_s + self.last_s + np.maximum(self.pp - 2, 0.0) * self.middle_s
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """Most layers that memory allows in the first, in a middle and in the last stage."""
+
+    first: Numbers
+    middle: Numbers
+    last: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Layers of the first, the second and the last stage; which pipelines have one at all."""
+
+    first: Numbers
+    second: Numbers
+    last: Numbers
+    legal: NDArray[np.bool_]
+
+
+def endless(loads: Loads) -> Most:
+    """Return the limits of unlimited memory."""
+    most = np.full(loads.pp.shape, float(loads.total))
+    return Most(most, most, most)
+
+
+def best_split(loads: Loads, most: Most) -> Split:
+    """Return the fastest split of each pipeline."""
+    total, pp = float(loads.total), loads.pp
+    between = np.maximum(pp - 2, 0.0)
+    best = np.full(pp.shape, np.inf)
+    for limit in _ends(loads):
+        caps = _capacity(loads, most, limit)
+        held = np.where(pp == 1, caps[0], caps[0] + caps[2] + between * caps[1])
+        enough = (held >= total) & (caps[0] >= loads.least) & (caps[2] >= loads.least)
+        enough &= (between == 0) | (caps[1] >= loads.least)
+        best = np.where(enough & (limit < best), limit, best)
+    legal = np.isfinite(best)
+    first, middle, last = _capacity(loads, most, np.where(legal, best, 0.0))
+    return _fitted(loads, (first, middle, last), legal)
+
+
+def even_split(total: int, pp: Numbers, least: Numbers) -> Split:
+    """Return the even split, legal where the layers divide."""
+    each = total / pp
+    legal = (each == np.floor(each)) & (each >= least)
+    return Split(each, np.where(pp > 2, each, 0.0), np.where(pp > 1, each, 0.0), legal)
+
+
+def _fitted(
+    loads: Loads, caps: tuple[Numbers, Numbers, Numbers], legal: NDArray[np.bool_]
+) -> Split:
+    """Return the split that fills the stages, the surplus taken from where memory is short."""
+    total, pp = float(loads.total), loads.pp
+    first, middle, last = caps
+    between = np.maximum(pp - 2, 0.0)
+    surplus = np.where(pp == 1, 0.0, first + last + between * middle - total)
+    # Early stages hold most micro-batches: what need not be there goes further back.
+    even = np.floor(total / pp)
+    cut = np.clip(np.minimum(surplus, first - np.minimum(even, first)), 0.0, None)
+    first, surplus = first - cut, surplus - cut
+    cut = np.where(between > 0, 0.0, np.clip(np.minimum(surplus, last - 1), 0.0, None))
+    last = last - cut
+    left = total - first - last
+    short = np.clip(between * loads.least - left, 0.0, None)
+    give = np.minimum(short, np.clip(first - loads.least, 0.0, None))
+    first = np.where(between > 0, first - give, first)
+    last = np.where(between > 0, last - (short - give), last)
+    second = np.ceil((total - first - last) / np.maximum(between, 1.0) - CLOSE)
+    alone = pp == 1
+    first = np.where(alone, total, np.where(pp == 2, total - last, first))
+    return Split(
+        first,
+        np.where(between > 0, second, 0.0),
+        np.where(alone, 0.0, last),
+        legal & (first >= 1),
+    )
+
+
+def _capacity(loads: Loads, most: Most, limit: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the layers that the stages hold if each ends by the limit."""
+    slack = limit * (1 + CLOSE)
+    room = slack - loads.first_s
+    early = np.minimum(loads.dense, np.floor(room / loads.dense_s))
+    more = np.floor((room - loads.dense * loads.dense_s) / loads.layer_s)
+    first = np.where(early < loads.dense, early, loads.dense + np.maximum(more, 0.0))
+    middle = np.floor((slack - loads.middle_s) / loads.layer_s)
+    last = np.floor((slack - loads.last_s) / loads.layer_s)
+    limits = (most.first, most.middle, most.last)
+    found = (np.clip(cap, 0.0, top) for cap, top in zip((first, middle, last), limits, strict=True))
+    one, two, three = found
+    return one, two, three
+
+
+def _ends(loads: Loads) -> list[Numbers]:
+    """Return times at which the slowest stage of the best split may end."""
+    mean = loads.whole_s / loads.pp
+    found: list[Numbers] = []
+    for other in (loads.middle_s, loads.first_s, loads.last_s):
+        for layer in (loads.layer_s, loads.dense_s):
+            least = np.maximum(np.floor((mean - other) / layer) - 1, 1.0)
+            found += [other + (least + more) * layer for more in range(6)]
+    dense = loads.dense * loads.dense_s
+    least = np.maximum(np.floor((mean - loads.first_s - dense) / loads.layer_s) - 1, 0.0)
+    found += [loads.first_s + dense + (least + more) * loads.layer_s for more in range(5)]
+    # Where the ends are long against a layer, only they decide.
+    found.append(loads.last_s + loads.least * loads.layer_s)
+    found.append(loads.first_s + loads.least * loads.dense_s)
+    found.append(loads.whole_s)
+    return found

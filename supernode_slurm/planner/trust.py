@@ -1,0 +1,36 @@
+"""How far the predictions of a kind of run were from what was measured."""
+
+from __future__ import annotations
+
+from ..catalogue import UnknownName, find_model
+from ..errors import SupernodeError
+from ..plan import Plan
+from .answers import Expected
+
+PUBLISHED: dict[tuple[str, str], tuple[int, float]] = {
+    ("dense", "a100-sxm-80g"): (1, 0.05),
+}
+"""By kind of model and card: published runs, and the mean of |predicted / measured - 1| of their
+step time, each predicted by constants fitted without its configuration (docs/accuracy.md). A card
+that is not here was compared with no run.
+"""
+
+
+def expected_error(plan: Plan) -> Expected:
+    """Return the error of the kind of run that is known least among the plan's cards."""
+    cards = sorted({group.accelerator for group in plan.groups})
+    kind = "experts" if _experts(plan) else "dense"
+    known = [PUBLISHED.get((kind, card), (0, 0.0)) for card in cards]
+    runs = min(count for count, _ in known)
+    share = max(error for _, error in known) if runs else 0.0
+    shown = "mixtures of experts" if kind == "experts" else "dense models"
+    return Expected(share, runs, f"{shown} on {' and '.join(cards)}")
+
+
+def _experts(plan: Plan) -> bool:
+    if any(mesh.ep > 1 for pipeline in plan.pipelines for mesh in pipeline.meshes):
+        return True
+    try:
+        return find_model(plan.model).mixture is not None
+    except (UnknownName, SupernodeError):
+        return False
