@@ -74,7 +74,7 @@ def model_operations(workload: Workload) -> float:
     """
     model, sequence = workload.model, workload.sequence
     products = weight_operations(model) + 2 * model.layers * adapter_params(workload)
-    width = model.attention_width
+    width: float = model.attention_width
     if model.latent is not None:
         width = (model.attention_width + model.heads * model.latent.value_dim) / 2
     attention = model.layers * 2 * sequence * width
