@@ -12,12 +12,10 @@ from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.plan import DeviceGroup, Plan, dumps, loads
 from supernode_slurm.planner import Layout, Offer, Workload, plan_uniform, predict
-from supernode_slurm.planner.device import device_of
-from supernode_slurm.planner.mesh import MeshCost, Shape
-from supernode_slurm.planner.uniform import divisors, tensor_sizes
+from supernode_slurm.planner.space import divisors, tensor_sizes
 from supernode_slurm.planner.workload import agree_precision
 
-PARTS = ["compute", "tp", "pp", "bubble", "dp", "optimizer"]
+PARTS = ["compute", "tp", "cp", "ep", "pp", "bubble", "dp", "optimizer", "data"]
 
 
 def offer(name: str, nodes: int, per_node: int = 8, domain: int = 1) -> Offer:
@@ -111,20 +109,9 @@ def test_key_heads_are_copied_only_where_the_framework_does_it() -> None:
     # Llama-3-70B has 8 key heads.
     rack = offer("gb200", 16, per_node=4, domain=18)
     asked = workload("llama-3-70b", 64)
-    assert max(tensor_sizes(asked, device_of(rack, "bf16"), capabilities("megatron"))) == 64
+    assert max(tensor_sizes(asked, rack, capabilities("megatron"))) == 64
     for framework in ("mindspeed", "flagscale", "torchtitan"):
-        assert max(tensor_sizes(asked, device_of(rack, "bf16"), capabilities(framework))) == 8
-
-
-def test_a_copied_key_head_is_kept_whole_and_gathered() -> None:
-    asked = workload("llama-3-70b", 64)
-    few = replace(asked.model, kv_heads=4, head_dim=128)
-    given_, shape = device_of(offer("h100", 1), "bf16"), Shape(8, 1, "none", True)
-    whole = MeshCost(asked, given_, shape)
-    copied = MeshCost(replace(asked, model=few), given_, shape)
-    # Both have one key head on each rank; four are gathered first.
-    assert copied.kept_bytes == whole.kept_bytes
-    assert copied.layer.tp_s > whole.layer.tp_s
+        assert max(tensor_sizes(asked, rack, capabilities(framework))) == 8
 
 
 def test_tensor_parallelism_divides_the_sequence() -> None:
@@ -135,8 +122,7 @@ def test_tensor_parallelism_divides_the_sequence() -> None:
         (99, [1]),
     ):
         asked = workload("llama-3-8b", 64, sequence)
-        given_ = device_of(offer("h100", 1), "bf16")
-        assert tensor_sizes(asked, given_, capabilities("megatron")) == sizes
+        assert tensor_sizes(asked, offer("h100", 1), capabilities("megatron")) == sizes
 
 
 def test_a_framework_gets_only_what_it_can_run() -> None:
@@ -237,8 +223,13 @@ def test_cards_without_a_common_precision_are_refused() -> None:
     bf16_only = replace(offer("a100", 1).accelerator, card_fp16_tflops=0)
     offers = [replace(offer("a100", 1), accelerator=bf16_only), offer("v100", 1)]
     with pytest.raises(PlanError, match="a100-sxm-80g and v100-sxm-16g have no precision in"):
-        agree_precision(workload(), offers)
-    assert agree_precision(workload(), [offer("a100", 1), offer("v100", 1)]).precision == "fp16"
+        agree_precision(workload(), offers, capabilities("megatron"))
+    assert (
+        agree_precision(
+            workload(), [offer("a100", 1), offer("v100", 1)], capabilities("megatron")
+        ).precision
+        == "fp16"
+    )
 
 
 layouts = st.builds(
@@ -358,29 +349,6 @@ def test_a_replica_group_shares_the_network_cards_of_its_node() -> None:
     one_each = predict(asked, given_, narrow).breakdown_s["dp"]
     # An eighth of the weights over an eighth of the bandwidth.
     assert one_each / all_dp == pytest.approx((3 / 4) / (31 / 32), rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("name", "two", "eight"),
-    [
-        # Full meshes: 7 links, one to each neighbour.
-        ("mi300x", 64 * 0.81, 448 * 0.81),
-        ("ascend910b2", 28 * 0.81, 196 * 0.48),
-        # Behind a switch two cards have all links.
-        ("h100", 450 * 0.81, 450 * 0.81),
-    ],
-)
-def test_a_small_group_of_a_full_mesh_has_few_links(name: str, two: float, eight: float) -> None:
-    given_ = device_of(offer(name, 1), "bf16")
-    assert given_.group_bs(2) == pytest.approx(two * 1e9)
-    assert given_.group_bs(8) == pytest.approx(eight * 1e9)
-
-    def reduction_s(tp: int) -> float:
-        cost = MeshCost(workload(), given_, Shape(tp, 1, "none", True))
-        return cost.layer.tp_s
-
-    # Eight ranks move 7/8 of the data, two 1/2: slower only where links lie idle.
-    assert (reduction_s(2) > reduction_s(8)) == (two < eight)
 
 
 def test_part_of_a_node_gets_its_part_of_the_network() -> None:
