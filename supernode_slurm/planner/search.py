@@ -204,7 +204,7 @@ class Search:
             dense_s=np.broadcast_to(layers.dense.time_s, shape),
             layer_s=np.broadcast_to(layers.experts.time_s, shape),
             first_s=layers.embedding.time_s + one + alone,
-            last_s=np.broadcast_to(layers.head.time_s + mtp + one, shape),
+            last_s=np.where(cut.pp > 1, layers.head.time_s + mtp + one, 0.0),
             middle_s=two,
             pp=cut.pp,
             least=np.maximum(cut.virtual, 1.0),
