@@ -151,9 +151,9 @@ def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
 
 def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
     """Return what each group of a mixed plan would reach without the others, in words."""
-    if ask.model is None or len(choice.slots) < 2:
+    if ask.model is None or choice.plan.predicted is None or len(choice.slots) < 2:
         return []
-    mixed = _step_time(choice)
+    mixed = choice.plan.predicted.step_time_s
     found = []
     offers = [slot.offer for slot in choice.slots]
     for slot, plan in zip(
@@ -216,6 +216,7 @@ def workload_of(ask: Ask, model: Model) -> Workload:
         training=ask.training,
         lora_rank=ask.lora_rank,
         fixed=ask.fixed,
+        data_s=ask.data_s,
     )
 
 

@@ -10,7 +10,7 @@ from ..errors import PlanError
 from ..inventory import Inventory, Supernode
 from ..plan import Mesh, Plan
 from ..planner import Capabilities, Offer, Workload, plan_uniform
-from .slots import Slot
+from .slots import POOL, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ def as_pool(slot: Slot, card: Accelerator, workload: Workload, able: Capabilitie
 def ordinary_offer(offer: Offer, card: Accelerator) -> Offer:
     """Return the same nodes as if the scale-up fabric ended at each of them."""
     link = card.scale_up_gbs or offer.scale_up_gbs
-    return replace(offer, domain_nodes=1, scale_up_gbs=min(link, offer.scale_up_gbs))
+    link = min(link, offer.scale_up_gbs)
+    return replace(offer, domain_nodes=1, scale_up_gbs=link, interconnect=POOL)
 
 
 def _layout(mesh: Mesh) -> str:

@@ -18,6 +18,8 @@ from .view import View
 NODE_LATENCY_NS = 1000.0
 """Between two cards of a node whose interconnect the inventory does not describe: the order
 of a small NVLink or PCIe transfer."""
+POOL = "switch"
+"""How the cards of a node are taken to be wired; those with links of their own say so."""
 _SHOWN_APART = 4
 """More domains than this are shown folded, like host names."""
 
@@ -290,10 +292,13 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
     fabric = inventory.fabric_of(holder.hosts[0])
     domain = holder.domain
     if isinstance(domain, Supernode):
-        domain_nodes = over.together if over else count
+        domain_nodes, kind = over.together if over else count, domain.interconnect.kind
         link, latency = domain.interconnect.bandwidth_gbs, domain.interconnect.latency_ns
     else:
-        domain_nodes, link, latency = 1, accelerator.scale_up_gbs, NODE_LATENCY_NS
+        domain_nodes, kind = 1, POOL
+        link, latency = accelerator.scale_up_gbs, NODE_LATENCY_NS
+    node_devices = holder.nodes.device_count
+    rail_gbs = fabric.rail_gbs if fabric and (fabric.rails or 0) < node_devices else None
     return Offer(
         group=group,
         accelerator=accelerator,
@@ -301,7 +306,9 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
         scale_up_gbs=link or 0.0,
         scale_up_latency_ns=latency,
         network_gbs=(fabric.node_gbs if fabric else None) or 0.0,
-        node_devices=holder.nodes.device_count,
+        node_devices=node_devices,
+        interconnect=kind,
+        rail_gbs=rail_gbs or 0.0,
     )
 
 

@@ -15,7 +15,6 @@ from ..planner import Offer
 from .cost import Cost, cost_of
 from .limit import limit_of
 from .question import predicted_of, question_of
-from .seam import with_data
 from .study import where
 
 WORTH = 0.5
@@ -123,7 +122,7 @@ def _point(room: Room, ask: Ask, slots: list[Slot], cards: int) -> Point:
             place, plan = _scaled_best(room, ask, slots)
         else:
             best = choose(room, ask)[0]
-            place, plan = where(best.slots), with_data(best.plan, ask.data_s)
+            place, plan = where(best.slots), best.plan
     except PlanError as error:
         return Point(cards, devices, None, beyond=beyond, problem=str(error))
     return Point(cards, devices, plan, place, beyond, cost=cost_of(room.inventory, plan))

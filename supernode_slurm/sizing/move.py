@@ -11,11 +11,10 @@ from ..frameworks import capabilities, resume
 from ..frameworks import names as framework_names
 from ..placement import Ask, Choice, Room, choose, in_supernode, ordinary_offer
 from ..plan import Predicted
-from ..planner import Capabilities, Fixed, Layout
+from ..planner import Capabilities, Fixed, Layout, examine
 from .changes import TRAFFIC
 from .layouts import filled, layout_of
-from .question import Question, predicted_of, question_of
-from .seam import examine, usable_gib
+from .question import Question, predicted_of, question_of, usable_gib
 
 MOST = 2
 """The batch to start with is this many times the present one at most: training was tuned for it."""
@@ -156,7 +155,7 @@ def _least_recompute(asked: Question, layout: Layout) -> str:
     for recompute in asked.able.recompute:
         tried = replace(layout, recompute=recompute)
         found = examine(asked.workload, asked.offers[0], tried, asked.able)
-        if max(found.predicted.memory_gib) <= usable_gib(asked.offers[0].accelerator):
+        if max(found.predicted.memory_gib) <= usable_gib(asked.offers[0]):
             return recompute
     return asked.able.recompute[-1]
 
@@ -201,7 +200,7 @@ def _differences(
     before, after = _shares(old[1]), _shares(new[1])
     reach = old_asked.offers[0].domain_devices, asked.offers[0].domain_devices
     memory = (
-        f"{max(new[1].memory_gib):.0f} of {usable_gib(asked.offers[0].accelerator):.0f} GiB per "
+        f"{max(new[1].memory_gib):.0f} of {usable_gib(asked.offers[0]):.0f} GiB per "
         "device are taken then"
     )
 

@@ -9,7 +9,6 @@ from ..errors import PlanError
 from ..placement import Ask, Slot, workload_of
 from ..plan import Plan, Predicted
 from ..planner import Capabilities, Offer, Workload, plan_mixed
-from .seam import with_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +18,16 @@ class Question:
     workload: Workload
     offers: tuple[Offer, ...]
     able: Capabilities
-    data_s: float = 0.0
 
     def best(self) -> Plan:
         """Return the fastest plan; raises ``PlanError``."""
-        return with_data(plan_mixed(self.workload, self.offers, self.able)[0], self.data_s)
+        return plan_mixed(self.workload, self.offers, self.able)[0]
 
     def with_batch(self, size: int) -> Question:
         """Return the question for another global batch; its data takes as much longer to load."""
         scale = size / self.workload.global_batch
-        workload = replace(self.workload, global_batch=size)
-        return replace(self, workload=workload, data_s=self.data_s * scale)
+        data_s = self.workload.data_s * scale
+        return replace(self, workload=replace(self.workload, global_batch=size, data_s=data_s))
 
     def on(self, *offers: Offer) -> Question:
         """Return the question for other devices."""
@@ -48,7 +46,7 @@ def question_of(ask: Ask, slots: Sequence[Slot]) -> Question:
         if slot.unknown:
             raise PlanError(slot.unknown)
     workload = workload_of(ask, ask.model)
-    return Question(workload, tuple(slot.offer for slot in slots), ask.able, ask.data_s)
+    return Question(workload, tuple(slot.offer for slot in slots), ask.able)
 
 
 def predicted_of(plan: Plan) -> Predicted:
@@ -56,3 +54,10 @@ def predicted_of(plan: Plan) -> Predicted:
     if plan.predicted is None:
         raise PlanError("placed, not planned: nothing is predicted")
     return plan.predicted
+
+
+def usable_gib(offer: Offer) -> float:
+    """Return the memory of a device that a training process gets."""
+    from ..planner import costs
+
+    return costs.usable_gib(offer)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from ..errors import PlanError
 from ..placement import Ask, Choice, Room, Slot, choose, places, remarks
 from ..plan import Plan, Predicted
-from ..planner import Fixed, Layout, predict
+from ..planner import Expected, Fixed, Layout, Rejected, examine, expected_error, predict, rejected
 from .changes import Change, changes
 from .cost import Cost, cost_of
 from .layouts import filled, keeps, layout_of
 from .limit import Limit, limit_of
-from .question import Question, predicted_of, question_of
-from .seam import Expected, Rejected, examine, expected_error, rejected, usable_gib, with_data
+from .question import Question, predicted_of, question_of, usable_gib
 
 SHOWN = 3
 """Refused layouts that are worth showing."""
@@ -86,9 +85,7 @@ def study(
     next. Raises ``PlanError``.
     """
     inventory = room.inventory
-    choices = [
-        replace(choice, plan=with_data(choice.plan, ask.data_s)) for choice in choose(room, ask)
-    ]
+    choices = choose(room, ask)
     expected = expected_error(choices[0].plan)
     best = choices[0]
     asked = question_of(ask, best.slots)
@@ -97,9 +94,7 @@ def study(
         Ranked(
             choice=choice,
             tie=choice is not best and predicted_of(choice.plan).step_time_s <= margin,
-            usable_gib=tuple(
-                usable_gib(inventory.accelerator(group.accelerator)) for group in choice.plan.groups
-            ),
+            usable_gib=tuple(usable_gib(slot.offer) for slot in choice.slots),
             cost=cost_of(inventory, choice.plan),
         )
         for choice in _distinct(choices)[:top]

@@ -13,7 +13,6 @@ from ..placement import Ask, Choice, Room, choose
 from ..plan import Plan
 from ..planner import Offer
 from .question import predicted_of, question_of
-from .seam import wired
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) 
         own = (shape, over) == (kind, ratio)
         other = replace(offer, network_gbs=offer.network_gbs * ratio / over)
         try:
-            plan = asked.on(_shaped(other, kind, shape)).best()
+            plan = asked.on(_wired(other, shape) if shape != kind else other).best()
         except PlanError as error:
             found.append(Variant(shape, over, own, None, str(error)))
             continue
@@ -112,8 +111,13 @@ def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) 
     return Wiring(choice, whole, offer.devices > offer.domain_devices)
 
 
-def _shaped(offer: Offer, kind: str, other: str) -> Offer:
-    return offer if kind == other else wired(offer, other)
+def _wired(offer: Offer, kind: str) -> Offer:
+    """Return the offer with another interconnect, whose links its cards then have."""
+    card = replace(offer.accelerator, card_p2p_gbs=None)
+    if kind == "full-mesh":
+        each = offer.scale_up_gbs / max(offer.domain_devices - 1, 1)
+        card = replace(card, card_p2p_gbs=each * card.devices_per_card)
+    return replace(offer, interconnect=kind, accelerator=card)
 
 
 def _present(inventory: Inventory, choice: Choice) -> tuple[str, float]:

@@ -27,12 +27,6 @@ FIXED = {
     **{"virtual-stages": "virtual_stages", "micro-batch": "micro_batch"},
 }
 """Planning values, read in the script itself, that settle a part of the layout."""
-_BEYOND = {
-    "cp": "context parallelism",
-    "ep": "expert parallelism",
-    "virtual-stages": "virtual pipeline parallelism",
-}
-"""Those of them that the planner does not plan yet."""
 
 
 def ask_at(site: Site, said: Settings, parts: Sequence[Settings]) -> Ask:
@@ -151,12 +145,8 @@ def _fixed(said: Settings) -> Fixed:
 
 
 def _unplanned(said: Settings, able: Capabilities) -> list[str]:
-    """Return why a script's own layout is beyond the planner, if it is."""
-    found = [
-        f"placed, not planned: {word} of {said.values[name]} ({said.origins[name]})"
-        for name, word in _BEYOND.items()
-        if said.values.get(name, "1") != "1"
-    ]
+    """Return why what a script itself settles is beyond its framework, if it is."""
+    found = []
     precision = said.values.get("precision", "bf16")
     if precision not in able.precisions and "precision" in said.read:
         found.append(
