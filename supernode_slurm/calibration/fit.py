@@ -8,7 +8,7 @@ minimum, within the table's bounds.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from ..planner.case import Numbers
 from ..planner.constants import Constants
 from ..planner.step import step_of
-from ..planner.table import TABLE, Constant
+from ..planner.table import TABLE
+from .mixed import predict_mixed
 from .predictor import Predictor
+from .runs import Run
 
 NOISE = 0.05
 """Standard deviation that a run is taken to have: repeats of one recipe differ by 2 to 9 %."""
@@ -30,10 +32,14 @@ ROUNDS = 16
 FOLDS = 5
 
 Progress = Callable[[str], None]
+Times = Callable[[Mapping[str, float]], Numbers]
 
-_MEMORY = ("context_gib", "usable", "reading", "reading_gib")
-TIMES = tuple(item.name for item in TABLE if item.name not in _MEMORY)
-"""Constants that decide on time."""
+_MEMORY = ("context_gib", "usable", "reading")
+MIXED = ("network_tcp", "peerless_gbs")
+"""Constants that only runs on several kinds of devices show; fitted to those, after the others."""
+
+TIMES = tuple(item.name for item in TABLE if item.name not in (*_MEMORY, *MIXED))
+"""Constants that decide on the time of runs on one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +54,17 @@ class Fitted:
 
 
 class _Problem:
-    """Some runs, and the constants that may move."""
+    """Runs, and the constants that may move."""
 
     def __init__(
-        self,
-        predictor: Predictor,
-        index: NDArray[np.intp],
-        items: Sequence[Constant],
-        base: dict[str, float],
+        self, names: Sequence[str], base: Mapping[str, float], measured: Numbers, times: Times
     ) -> None:
-        self.predictor, self.index, self.items, self.base = predictor, index, items, base
-        self.centre = np.log([item.prior for item in items])
-        self.spread = np.array([item.spread for item in items])
-        self.low = np.log([item.bounds[0] for item in items])
-        self.high = np.log([item.bounds[1] for item in items])
-        measured = [predictor.runs[place].measured_s or np.nan for place in index]
-        self.measured = np.array(measured)
+        self.items = [item for item in TABLE if item.name in set(names)]
+        self.base, self.measured, self.times = dict(base), measured, times
+        self.centre = np.log([item.prior for item in self.items])
+        self.spread = np.array([item.spread for item in self.items])
+        self.low = np.log([item.bounds[0] for item in self.items])
+        self.high = np.log([item.bounds[1] for item in self.items])
 
     def values(self, point: Numbers) -> dict[str, float]:
         """Return all constants at a point."""
@@ -72,9 +73,7 @@ class _Problem:
 
     def residuals(self, point: Numbers) -> Numbers:
         """Return the runs' errors in deviations."""
-        constants = Constants(self.values(point))
-        step = step_of(self.predictor.case(constants, self.index), constants)
-        return np.asarray(np.log(step.time_s / self.measured) / NOISE)
+        return np.asarray(np.log(self.times(self.values(point)) / self.measured) / NOISE)
 
     def loss(self, point: Numbers) -> float:
         """Return the objective."""
@@ -82,8 +81,11 @@ class _Problem:
         huber = np.where(size < HUBER, size**2 / 2, HUBER * (size - HUBER / 2))
         return float(huber.sum() + (((point - self.centre) / self.spread) ** 2).sum() / 2)
 
-    def solve(self) -> Numbers:
-        """Return the best point."""
+    def solve(self) -> dict[str, float]:
+        """Return all constants at the best point."""
+        return self.values(self._best())
+
+    def _best(self) -> Numbers:
         point = np.clip(self.centre, self.low, self.high)
         loss, damping = self.loss(point), 1e-2
         for _ in range(ROUNDS):
@@ -120,20 +122,32 @@ class _Problem:
 def fit(
     predictor: Predictor,
     names: Sequence[str],
-    base: dict[str, float] | None = None,
+    base: Mapping[str, float] | None = None,
     index: NDArray[np.intp] | None = None,
 ) -> dict[str, float]:
     """Return the values of the named constants that suit these runs best."""
-    items = [item for item in TABLE if item.name in set(names)]
-    every = np.arange(len(predictor.runs))
-    problem = _Problem(predictor, every if index is None else index, items, base or {})
-    return problem.values(problem.solve())
+    chosen = np.arange(len(predictor.runs)) if index is None else index
+    measured = np.array([predictor.runs[place].measured_s or np.nan for place in chosen])
+    return _Problem(
+        names, base or {}, measured, lambda values: times(predictor, values, chosen)
+    ).solve()
+
+
+def fit_mixed(runs: Sequence[Run], base: Mapping[str, float]) -> dict[str, float]:
+    """Return the base with the constants that only these runs on several kinds show."""
+    measured = np.array([run.measured_s or np.nan for run in runs])
+    return _Problem(
+        MIXED,
+        base,
+        measured,
+        lambda values: np.array([predict_mixed(run, values).time_s for run in runs]),
+    ).solve()
 
 
 def validated(
     predictor: Predictor,
     names: Sequence[str],
-    base: dict[str, float] | None = None,
+    base: Mapping[str, float] | None = None,
     tell: Progress = lambda _: None,
 ) -> Fitted:
     """Return the fit to all runs, with each run predicted by a fit that did not see it.
@@ -145,7 +159,7 @@ def validated(
     for part in sorted(set(parts.tolist())):
         tell(f"fitting without part {part + 1} of {FOLDS}")
         inside, outside = np.flatnonzero(parts == part), np.flatnonzero(parts != part)
-        values = fit(predictor, names, base, outside) if outside.size else (base or {})
+        values = fit(predictor, names, base, outside) if outside.size else dict(base or {})
         unseen[inside] = times(predictor, values, inside)
     tell("fitting to all runs")
     values = fit(predictor, names, base)
@@ -153,7 +167,7 @@ def validated(
 
 
 def times(
-    predictor: Predictor, values: dict[str, float], index: NDArray[np.intp] | None = None
+    predictor: Predictor, values: Mapping[str, float], index: NDArray[np.intp] | None = None
 ) -> Numbers:
     """Return predicted step times."""
     constants = Constants(values)

@@ -20,12 +20,13 @@ from ..errors import PlanError
 from ..plan import DeviceGroup
 from ..planner import Layout, Offer, Workload
 from ..planner.build import layers_of_stages
+from ..planner.rates import through_host
 from .stacks import stack_name
 
 VOCAB = 64_000
 """Where a run does not print its vocabulary: between Llama-2's 32,000 and Llama-3's 128,256."""
 
-NETWORK_GBITS = {"t4": 12.5, "h100": 400, "h800": 400, "h200": 400}
+NETWORK_GBITS = {"h100": 400, "h800": 400, "h200": 400}
 """Per card, where a run does not print it: what nodes of that kind were sold with."""
 NETWORK_GBITS_ELSEWHERE = 200
 
@@ -34,6 +35,8 @@ LATENCY_NS = 500.0
 MLA = re.compile(r"(q_lora|kv_lora|qk_nope|rope|v)=(\d+)")
 DEEPSEEK = {"q_lora": 1536, "kv_lora": 512, "qk_nope": 128, "rope": 64, "v": 128}
 """Ranks of latent attention where a run says no more than MLA (DeepSeek-V3, Kimi K2)."""
+
+GBITS = re.compile(r"([\d.]+) Gb/s")
 
 WINDOW = re.compile(r"sliding window (\d+)")
 
@@ -58,6 +61,8 @@ class Run:
     suspect: bool = False
     open_micro_batch: bool = False
     open_recompute: bool = False
+    stages: tuple[tuple[int, ...], ...] = ()
+    """Of a mixed run, the kinds of devices of each stage, as indexes into ``offers``."""
     configuration: tuple[object, ...] = ()
     """What repeats of one run share, its software left out."""
 
@@ -125,6 +130,7 @@ def run_of(raw: dict[str, Any]) -> Run:
         suspect=bool(raw.get("suspect")),
         open_micro_batch=not parallel.get("micro_batch"),
         open_recompute=parallel.get("recompute") is None,
+        stages=_kinds_of_stages(raw) if len(offers) > 1 else (),
         configuration=_configuration(raw),
     )
 
@@ -182,9 +188,14 @@ def model_of(raw: dict[str, Any]) -> Model:
 
 def offers_of(raw: dict[str, Any]) -> tuple[Offer, ...]:
     """Return the devices of a run; links that are not printed are the catalogue's."""
-    kinds: dict[str, int] = raw.get("mix") or {raw["accelerator"]: raw["count"]}
-    total = sum(kinds.values())
-    return tuple(_offer(raw, _card(name), count, total) for name, count in kinds.items())
+    mix: dict[str, int] | None = raw.get("mix")
+    if not mix:
+        return (_offer(raw, _card(raw["accelerator"]), raw["count"], raw["count"]),)
+    total = sum(mix.values())
+    return tuple(
+        _shared(_offer(raw, _card(name), count, total), raw, (place, len(mix)))
+        for place, (name, count) in enumerate(mix.items())
+    )
 
 
 def layout_of(parallel: dict[str, Any], model: Model) -> Layout:
@@ -256,25 +267,35 @@ def _offer(raw: dict[str, Any], card: Accelerator, count: int, total: int) -> Of
         domain = 64
     shown = NETWORK_GBITS.get(card.gres_type, NETWORK_GBITS_ELSEWHERE)
     network = (raw.get("inter_bw_Gbps_per_card") or shown) / 8
-    one_card = card.gres_type in ("t4", "v100") and not raw.get("inter_bw_Gbps_per_card")
     nodes = max(count // per_node, 1)
     group = DeviceGroup(card.gres_type, card.id, card.vendor, (), "gpu", "", nodes, per_node)
     return Offer(
         group=group,
         accelerator=card,
         domain_nodes=max(domain // per_node, 1),
-        scale_up_gbs=raw.get("intra_bw_GBs_per_dir") or _link(raw, card),
+        scale_up_gbs=raw.get("intra_bw_GBs_per_dir") or card.scale_up_gbs or 32.0,
         scale_up_latency_ns=LATENCY_NS,
         network_gbs=network * per_node,
         node_devices=per_node,
-        rail_gbs=network * per_node if one_card else 0.0,
     )
 
 
-def _link(raw: dict[str, Any], card: Accelerator) -> float:
-    if str(raw.get("intra") or "").casefold() == "pcie":
-        return min(card.scale_up_gbs or 16.0, 16.0)
-    return card.scale_up_gbs or 32.0
+def _shared(offer: Offer, raw: dict[str, Any], place: tuple[int, int]) -> Offer:
+    """Return the offer with what a mix prints in words: one network card for a node, its links."""
+    network, link = _spoken(raw.get("inter"), place), _spoken(raw.get("intra"), place)
+    if network:
+        offer = replace(offer, network_gbs=network / 8, rail_gbs=network / 8)
+    # Over PCIe the catalogue's rate holds: what was measured of it is the constants' part.
+    if link and not through_host(offer.accelerator):
+        offer = replace(offer, scale_up_gbs=link / 8)
+    return offer
+
+
+def _spoken(text: object, place: tuple[int, int]) -> float:
+    """Return the Gb/s that words give for a kind of device, 0 for none."""
+    found = [float(number) for number in GBITS.findall(str(text or ""))]
+    index, kinds = place
+    return found[index if len(found) == kinds else 0] if found else 0.0
 
 
 def _printed(raw: dict[str, Any], card: Accelerator) -> Accelerator:
@@ -304,6 +325,23 @@ def _mixture(raw: dict[str, Any], ffn: int) -> Mixture | None:
         ffn=width,
         shared_ffn=(raw.get("shared_experts") or 0) * width,
         dense_layers=tuple(range(raw.get("dense_first_layers") or 0)),
+    )
+
+
+def _kinds_of_stages(raw: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """Return the kinds of each stage, by what is printed or by the order of the devices."""
+    names, parallel = list(raw["hardware"]["mix"]), raw["parallel"]
+    listed = parallel.get("stage_devices")
+    if listed:
+        return tuple(
+            tuple(sorted({names.index(text.rsplit("x", 1)[0]) for text in stage}))
+            for stage in listed
+        )
+    order = [place for place, name in enumerate(names) for _ in range(raw["hardware"]["mix"][name])]
+    ranks = len(order) // parallel["pp"]
+    return tuple(
+        tuple(sorted(set(order[start : start + ranks])))
+        for start in range(0, ranks * parallel["pp"], ranks)
     )
 
 

@@ -92,12 +92,12 @@ def software_of(workload: Workload, stack: Stack, constants: Constants) -> Softw
         "gap_s": constants.named(stack.gap),
         "launch_s": constants.named(stack.launch) if stack.launch else 0.0,
         "release": constants.named(stack.release) if stack.release else 1.0,
-        "collective_s": constants.named(stack.collective),
         "gradient_bytes": gradient,
         # Adam works on a 32-bit copy of 16-bit gradients.
         "optimizer_bytes": 16 if gradient == 2 else 12,
         "logit_bytes": stack.logit_bytes,
         "saves_products": stack.saves == "products",
+        "whole_transfers": stack.whole_transfers,
     }
     return Software(**{name: numbers(value) for name, value in values.items()})
 

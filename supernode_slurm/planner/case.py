@@ -123,6 +123,8 @@ class Rates:
     """Of one network card."""
     hop_s: Numbers
     """Latency of the scale-up fabric."""
+    collective_s: Numbers
+    """Start of one collective."""
     wiring: Numbers
     """Index into ``links.WIRINGS``."""
     domain: Numbers
@@ -141,12 +143,12 @@ class Software:
     gap_s: Numbers
     launch_s: Numbers
     release: Numbers
-    collective_s: Numbers
     gradient_bytes: Numbers
     optimizer_bytes: Numbers
     """Adam's state per parameter, with its 32-bit weight."""
     logit_bytes: Numbers
     saves_products: Numbers
+    whole_transfers: Numbers
 
 
 @dataclass(frozen=True, slots=True)

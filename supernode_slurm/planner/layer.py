@@ -230,7 +230,7 @@ class _Micro:
         tp = self.cut.tp
         group = Group(tp, np.ones(()))
         moved = 4 * self.tokens * elements * (tp - 1) / tp / ring_bs(self.case, group)
-        latency = self.case.software.collective_s + 2 * (tp - 1) * self.rates.hop_s
+        latency = self.rates.collective_s + 2 * (tp - 1) * self.rates.hop_s
         return np.where(tp > 1, (moved + latency) * self.case.software.tensor, 0.0)
 
     def tensor_s(self) -> Numbers:
@@ -253,7 +253,7 @@ class _Micro:
         group = Group(cut.cp, cut.tp)
         ring = 3 * sent / ring_bs(self.case, group)
         exposed = np.maximum(ring * self.k.context_exposed, ring - core[0] - core[1])
-        start = start_s(self.case, group, self.k) + self.case.software.collective_s * cut.cp
+        start = start_s(self.case, group, self.k) + self.rates.collective_s * cut.cp
         return np.where(cut.cp > 1, exposed + start, 0.0)
 
     def exchange_s(self) -> Numbers:
@@ -263,7 +263,7 @@ class _Micro:
         token = 2 * self.tokens / cut.tp * dims.hidden
         distinct = token * distinct_share(group.ranks, self.rates.domain, dims.per_token)
         once = exchange_s(self.case, group, token * dims.per_token * cut.etp, distinct)
-        once = once + self.case.software.collective_s
+        once = once + self.rates.collective_s
         exposed = np.where(cut.virtual > 1, k.experts_interleaved, k.experts_exposed)
         rounds = 4 + 2 * np.where(cut.selective > 0, 0.0, cut.full)
         return np.where((dims.experts > 0) & (cut.ep > 1), rounds * once * exposed, 0.0)

@@ -81,7 +81,7 @@ def start_s(case: Case, group: Group, constants: Constants) -> Numbers:
     """Return what a ring costs before its first byte arrives."""
     outside = group.ranks * group.stride > case.rates.domain
     hops = np.where(outside, constants.hop_s, case.rates.hop_s)
-    return case.software.collective_s + hops * (group.ranks - 1)
+    return case.rates.collective_s + hops * (group.ranks - 1)
 
 
 def distinct_share(ranks: Numbers, domain: Numbers, per_token: Numbers) -> Numbers:

@@ -44,7 +44,7 @@ class Memory:
 
     def reading(self, case: Case, constants: Constants) -> Numbers:
         """Return what a tool shows of the card: the allocator keeps more, up to all there is."""
-        more = (constants.reading - 1) * self.activations + constants.reading_gib * 2**30
+        more = (constants.reading - 1) * self.activations + constants.context_gib * 2**30
         limit = constants.usable * case.rates.memory_bytes
         return np.maximum(self.peak, np.minimum(self.peak + more, limit))
 

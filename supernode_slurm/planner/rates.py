@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..catalogue import Accelerator, find_accelerator
 from .case import Rates, numbers
 from .constants import Constants
@@ -30,6 +32,9 @@ of the power limit; 500 W of 700 W is 0.89, GB200 over B200 (1200 W over 1000 W)
 POWER_W = {"gh200": 600.0}
 """Limits that differ from the catalogue's: a Grace Hopper's figure is for both chips together."""
 
+PEERLESS = ("rtx", "titan", "gtx")
+"""GRES types of cards for screens, whose driver keeps them from each other's memory."""
+
 NVFP4_OVER_FP8 = 2.0
 """Most that NVFP4 gains in rate. GB300's sheet says three; runs reach no more than on GB200."""
 
@@ -51,14 +56,17 @@ def rates_of(offer: Offer, precision: str, stack: Stack, constants: Constants) -
         reached *= constants.matmul_gb300
     low, casts = _low(card, precision, constants)
     elementwise = known.memory_gbs * constants.elementwise * 1e9
-    scale_up = offer.scale_up_gbs * _scale_up(card, stack, constants) * 1e9
+    scale_up = offer.scale_up_gbs * _scale_up(card, constants) * 1e9
     neighbour = scale_up
     if card.p2p_gbs:
         # One ring uses the whole of one link, on HCCS too.
         neighbour = card.p2p_gbs * constants.scale_up * 1e9
     wiring = "full-mesh" if card.p2p_gbs else KINDS.get(offer.interconnect, "switch")
     network = constants.named(stack.network)
-    nic = offer.nic_gbs * 1e9
+    # Over TCP the host's own copies end what a node can move.
+    most = constants.tcp_gbs if stack.network == "network_tcp" else math.inf
+    nic = min(offer.network_gbs * network, most) / offer.node_devices * 1e9
+    rail = min((offer.rail_gbs or offer.nic_gbs) * network, most) * 1e9
     return Rates(
         peak=numbers(known.peak_tflops * 1e12),
         matmul=numbers(reached),
@@ -71,10 +79,13 @@ def rates_of(offer: Offer, precision: str, stack: Stack, constants: Constants) -
         memory_bytes=numbers(known.memory_gib * 2**30),
         scale_up_bs=numbers(max(scale_up, 1.0)),
         neighbour_bs=numbers(max(neighbour, 1.0)),
-        nic_bs=numbers(max(nic * network, 1.0)),
-        nic_experts_bs=numbers(max(nic * min(constants.network_experts, network * 4), 1.0)),
-        rail_bs=numbers(max((offer.rail_gbs or offer.nic_gbs) * 1e9 * network, 1.0)),
+        nic_bs=numbers(max(nic, 1.0)),
+        nic_experts_bs=numbers(max(nic * constants.network_experts / constants.network, 1.0)),
+        rail_bs=numbers(max(rail, 1.0)),
         hop_s=numbers(offer.scale_up_latency_ns * 1e-9),
+        collective_s=numbers(
+            constants.collective_pcie_s if through_host(card) else constants.collective_s
+        ),
         wiring=numbers(WIRINGS.index(wiring)),
         domain=numbers(offer.domain_devices),
         node=numbers(min(offer.node_devices, offer.devices)),
@@ -109,11 +120,20 @@ def _low(card: Accelerator, precision: str, constants: Constants) -> tuple[float
 def _attention(family: str, stack: Stack, constants: Constants) -> float:
     if family == "hopper":
         return constants.named(stack.hopper)
-    name = "other" if family == "turing" else family
+    # FlashAttention-2 and its like; no run shows it on other cards.
+    name = "ampere" if family in ("turing", "other") else family
     return constants.named(f"attention_{name}")
 
 
-def _scale_up(card: Accelerator, stack: Stack, constants: Constants) -> float:
-    if stack.links:
-        return constants.named(stack.links)
+def through_host(card: Accelerator) -> bool:
+    """Tell whether cards of a node meet over PCIe only, so through host memory."""
+    return "pcie" in card.link.casefold()
+
+
+def _scale_up(card: Accelerator, constants: Constants) -> float:
+    """Return the reached share of the vendor's rate."""
+    if card.gres_type.startswith(PEERLESS):
+        return constants.peerless_gbs / (card.scale_up_gbs or constants.peerless_gbs)
+    if through_host(card):
+        return constants.scale_up_pcie
     return constants.scale_up_hccs if card.vendor == "huawei" else constants.scale_up

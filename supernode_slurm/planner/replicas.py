@@ -139,7 +139,7 @@ class _Kind:
 
 def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, zero: int) -> Plan:
     counts = [offer.devices for offer in offers]
-    kinds = [_Kind(workload, offer, sum(counts), able, zero) for offer in _joined(offers)]
+    kinds = [_Kind(workload, offer, sum(counts), able, zero) for offer in joined(offers)]
     samples = split_samples(workload.global_batch, counts, [kind.end_s for kind in kinds])
     if samples is None:
         raise PlanError(
@@ -158,14 +158,13 @@ def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, zero:
     return plan_of(workload, groups, pipelines, _predicted(workload, kinds, choices))
 
 
-def _joined(offers: Sequence[Offer]) -> list[Offer]:
-    """Return the offers with the links of one ring over all of them, as fast as the slowest."""
+def joined(offers: Sequence[Offer]) -> list[Offer]:
+    """Return the offers with the network of one ring over all of them, as fast as the slowest."""
+    if len(offers) == 1:
+        return list(offers)
     nic = min(offer.nic_gbs for offer in offers)
-    link = min(offer.scale_up_gbs for offer in offers)
-    return [
-        replace(offer, network_gbs=nic * offer.node_devices, scale_up_gbs=link, rail_gbs=0.0)
-        for offer in offers
-    ]
+    rail = min(offer.rail_gbs or offer.nic_gbs for offer in offers)
+    return [replace(offer, network_gbs=nic * offer.node_devices, rail_gbs=rail) for offer in offers]
 
 
 def _pipeline(group: int, samples: int, dp: int, choice: _Choice) -> Pipeline:

@@ -21,9 +21,6 @@ class Stack:
     release: str = ""
     """Routing and permutation of experts, over the releases of 2026-02."""
     network: str = "network"
-    links: str = ""
-    """Of the scale-up fabric; empty: by the card's vendor."""
-    collective: str = "collective_s"
     hopper: str = "attention_hopper"
     """Attention kernel on Hopper."""
     flash: bool = True
@@ -34,6 +31,8 @@ class Stack:
     """Per parameter, kept and on the wire."""
     logit_bytes: int = 8
     """Memory per logit: 16-bit logits (2), 32-bit softmax (4), gradient in place (2)."""
+    whole_transfers: bool = False
+    """Each tensor-parallel rank sends all activations to the next stage, not its part."""
     saves: str = ""
     """How selective recomputation works: ``products`` saves every second product."""
 
@@ -80,8 +79,6 @@ STACKS = {
             _MEGATRON_2021,
             name="deepspeed-pipeline-2022",
             network="network_tcp",
-            links="scale_up_pcie",
-            collective="collective_pcie_s",
         ),
         replace(
             _TORCH,
@@ -89,6 +86,7 @@ STACKS = {
             flash=False,
             overlap=False,
             passes="passes_eager",
+            whole_transfers=True,
             launch="launch_eager_s",
         ),
     )

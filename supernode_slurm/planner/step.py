@@ -100,7 +100,8 @@ def hop_s(case: Case, constants: Constants) -> Numbers:
     """Return what a stage waits for one neighbour in one micro-batch, both ways."""
     dims, cut = case.dims, case.cut
     tokens = cut.micro_batch * dims.sequence / cut.cp
-    spread = np.where(cut.sequence_parallel > 0, cut.tp, 1.0)
+    # Each tensor-parallel rank sends its part; Megatron and DeepSpeed gather behind the network.
+    spread = np.where(case.software.whole_transfers > 0, 1.0, cut.tp)
     moved = 2 * tokens * dims.hidden / spread / transfer_bs(case)[0]
     interleaved = cut.virtual * moved * constants.transfer_interleaved
     waits = np.where(cut.virtual > 1, interleaved, moved + constants.transfer_s)
