@@ -512,41 +512,98 @@ MIXTURE = (
     "--moe-router-topk 2 --group-query-attention --num-query-groups 8 --bf16 "
     "--untie-embeddings-and-output-weights\n"
 )
+DENSE = MIXTURE.replace("--num-experts 8 --moe-router-topk 2 ", "")
 
 
-def test_a_model_that_was_only_read_in_the_script_never_keeps_the_job_from_running(
-    mixed: Inventory, tmp_path: Path
-) -> None:
-    path = tmp_path / "moe.sh"
+def test_a_model_is_read_in_the_script_and_planned(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "model.sh"
     path.write_text(MIXTURE)
     job = prepared(f"--cards h100:16 {path}", mixed)
-    assert job.choice.plan.pipelines == ()
-    assert any("placed, not planned: " in note and "mixture" in note for note in job.notes)
-    dense = MIXTURE.replace("--num-experts 8 --moe-router-topk 2 ", "")
-    path.write_text(dense)
+    assert job.choice.plan.pipelines
+    path.write_text(DENSE)
     job = prepared(f"--cards h100:16 {path}", mixed)
     assert job.choice.plan.pipelines
     assert (job.choice.plan.global_batch, job.asked.origins["model"][:-1]) == (256, f"{path}:")
 
 
-def test_sizes_that_the_script_fixes_are_kept(mixed: Inventory, tmp_path: Path) -> None:
+UNPLANNED = (
+    (
+        "h100:8",
+        "llamafactory-cli train --model_name_or_path mistralai/Mixtral-8x7B-v0.1 "
+        "--finetuning_type lora --stage sft",
+        "LoRA of mistralai/Mixtral-8x7B-v0.1, a mixture of experts, is not planned",
+    ),
+    (
+        "h100:8,a100:8",
+        MIXTURE.replace("--micro-batch-size 1 ", "").split("sn-launch ")[1],
+        "is a mixture of experts: not planned over",
+    ),
+)
+"""Cards, the words of a job, and why there is no plan for it."""
+
+
+@pytest.mark.parametrize(("cards", "words", "why"), UNPLANNED)
+def test_a_model_that_was_only_read_in_the_script_never_keeps_the_job_from_running(
+    cards: str, words: str, why: str, mixed: Inventory, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(f"#!/bin/bash\nsn-launch {words}\n")
+    job = prepared(f"--framework flagscale --cards {cards} {path}", mixed)
+    assert job.choice.plan.pipelines == ()
+    assert any("placed, not planned: " in note and why in note for note in job.notes), job.notes
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (
+            "--cards h100:8 --train lora",
+            "LoRA of mistralai/Mixtral-8x7B-v0.1, a mixture of experts",
+        ),
+        (
+            "--cards h100:8,a100:8 --framework flagscale",
+            "Mixtral-8x7B-v0.1 is a mixture of experts",
+        ),
+    ],
+)
+def test_a_plan_that_the_user_asks_for_and_cannot_have_is_an_error(
+    words: str, why: str, mixed: Inventory, script: str
+) -> None:
+    with pytest.raises(PlanError, match=why):
+        prepared(f"--model mixtral-8x7b {words} {script}", mixed)
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes"),
+    [
+        ("--tensor-model-parallel-size 4", {"tp": 4}),
+        ("--context-parallel-size 2", {"cp": 2}),
+        ("--context-parallel-size 1 --tensor-model-parallel-size 2", {"cp": 1, "tp": 2}),
+        ("--expert-model-parallel-size 4 --expert-tensor-parallel-size 1", {"ep": 4, "etp": 1}),
+    ],
+)
+def test_sizes_that_the_script_fixes_are_kept(
+    words: str, sizes: dict[str, int], mixed: Inventory, tmp_path: Path
+) -> None:
     path = tmp_path / "fixed.sh"
-    dense = MIXTURE.replace("--num-experts 8 --moe-router-topk 2 ", "")
-    path.write_text(dense.replace("--bf16", "--bf16 --tensor-model-parallel-size 4"))
-    job = prepared(f"--cards h100:16 {path}", mixed)
-    assert {mesh.tp for mesh in job.choice.plan.pipelines[0].meshes} == {4}
-    path.write_text(dense.replace("--bf16", "--bf16 --tensor-model-parallel-size 3"))
+    path.write_text((MIXTURE if "ep" in sizes else DENSE).replace("--bf16", f"--bf16 {words}"))
+    (mesh,) = prepared(f"--cards h100:16 {path}", mixed).choice.plan.pipelines[0].meshes
+    assert {name: getattr(mesh, name) for name in sizes} == sizes
+
+
+def test_virtual_stages_that_the_script_fixes_are_kept(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "virtual.sh"
+    words = "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4"
+    path.write_text(DENSE.replace("--bf16", f"--bf16 {words}"))
+    (pipeline,) = prepared(f"--cards h100:16 {path}", mixed).choice.plan.pipelines
+    assert (len(pipeline.stages), pipeline.virtual_stages) == (4, 2)
+
+
+def test_a_size_that_no_plan_keeps_leaves_the_job_placed(mixed: Inventory, tmp_path: Path) -> None:
+    path = tmp_path / "fixed.sh"
+    path.write_text(DENSE.replace("--bf16", "--bf16 --tensor-model-parallel-size 3"))
     job = prepared(f"--cards h100:16 {path}", mixed)
     assert any("placed, not planned: " in note and "tp 3" in note for note in job.notes), job.notes
-
-
-def test_a_layout_beyond_the_planner_is_placed(mixed: Inventory, tmp_path: Path) -> None:
-    path = tmp_path / "context.sh"
-    dense = MIXTURE.replace("--num-experts 8 --moe-router-topk 2 ", "")
-    path.write_text(dense.replace("--bf16", "--bf16 --context-parallel-size 2"))
-    job = prepared(f"--cards h100:16 {path}", mixed)
-    assert job.choice.plan.pipelines == ()
-    assert f"placed, not planned: context parallelism of 2 ({path}:2)" in job.notes
 
 
 def test_a_step_is_counted_from_what_each_device_takes(mixed: Inventory, tmp_path: Path) -> None:
