@@ -94,7 +94,8 @@ class Predictor:
     def _filled(self, constants: Constants) -> Cut:
         """Return the cuts with the least recomputation that fits, where a run prints none."""
         case = self.case(constants)
-        opened = np.array([run.open_recompute for run in self.runs])
+        # What a run that failed had computed again nobody can tell.
+        opened = np.array([run.open_recompute and not run.failed for run in self.runs])
         limit = constants.usable * case.rates.memory_bytes
 
         def fits(share: Numbers) -> NDArray[np.bool_]:

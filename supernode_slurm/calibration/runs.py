@@ -32,6 +32,14 @@ NETWORK_GBITS_ELSEWHERE = 200
 
 LATENCY_NS = 500.0
 
+MOST = 10**9
+COUNTS = (
+    *("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "seq"),
+    *("experts", "topk", "moe_ffn_hidden", "count", "cards_per_node", "supernode"),
+    *("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "micro_batch", "global_batch"),
+)
+"""Fields of a run that are whole positive numbers."""
+
 MLA = re.compile(r"(q_lora|kv_lora|qk_nope|rope|v)=(\d+)")
 DEEPSEEK = {"q_lora": 1536, "kv_lora": 512, "qk_nope": 128, "rope": 64, "v": 128}
 """Ranks of latent attention where a run says no more than MLA (DeepSeek-V3, Kimi K2)."""
@@ -99,6 +107,7 @@ def runs_of(document: Mapping[str, Any]) -> tuple[list[Run], list[Skipped]]:
 def run_of(raw: dict[str, Any]) -> Run:
     """Return one run; raises ``PlanError`` if it says too little to be predicted."""
     model, parallel, measured = raw["model"], raw["parallel"], raw.get("measured") or {}
+    _bounded(raw)
     missing = [key for key in ("tp", "pp", "dp", "global_batch") if not parallel.get(key)]
     missing += [key for key in ("layers", "hidden", "heads", "seq") if not model.get(key)]
     if missing:
@@ -133,6 +142,16 @@ def run_of(raw: dict[str, Any]) -> Run:
         stages=_kinds_of_stages(raw) if len(offers) > 1 else (),
         configuration=_configuration(raw),
     )
+
+
+def _bounded(raw: dict[str, Any]) -> None:
+    """Refuse sizes that no run has: text, fractions, numbers below one or beyond all machines."""
+    for part in ("model", "hardware", "parallel"):
+        for key, value in raw[part].items():
+            if key not in COUNTS or value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < MOST:
+                raise PlanError(f"{part}.{key} must be a number from 1 on, got {value!r:.40}")
 
 
 def measured_s(raw: dict[str, Any]) -> float | None:

@@ -1,5 +1,6 @@
 """What the machine room holds: the file's schema, its loader, the expanded model."""
 
+from .calibration import Calibration
 from .cards import GresDevice, gres_devices
 from .lint import Finding, lint
 from .load import load, loads
@@ -23,6 +24,7 @@ from .model import (
 )
 
 __all__ = [
+    "Calibration",
     "Devices",
     "Fabric",
     "Finding",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import ConfigError
 from . import schema, yamltree
 from .build import Build
+from .calibration import load_calibration
 from .model import Inventory
 from .resolve import Resolver
 
@@ -27,7 +29,7 @@ def load(path: Path) -> Inventory:
         reason = error.strerror or str(error)
         todo = "name the inventory with --inventory FILE or SN_INVENTORY"
         raise ConfigError.one(str(path), f"cannot read the inventory: {reason}", todo) from error
-    return loads(text, str(path))
+    return replace(loads(text, str(path)), calibration=load_calibration(path))
 
 
 def loads(text: str, source: str = "inventory") -> Inventory:

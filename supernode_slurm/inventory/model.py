@@ -7,10 +7,11 @@ direction, per device for an interconnect and per node and rail for a fabric.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..catalogue import Accelerator, find_accelerator
 from ..errors import Where
+from .calibration import Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +297,8 @@ class Inventory:
     foreign: tuple[Foreign, ...]
     partitions: tuple[Partition, ...]
     policy: Policy
+    calibration: Calibration = field(default_factory=Calibration)
+    """Constants of the cost model that the site fitted to its own runs."""
     rebuilt: bool = False
     """No person wrote it: it is what Slurm shows, which knows no speeds."""
 

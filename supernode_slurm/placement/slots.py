@@ -309,7 +309,17 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
         node_devices=node_devices,
         interconnect=kind,
         rail_gbs=rail_gbs or 0.0,
+        calibration=_calibration(inventory),
     )
+
+
+def _calibration(inventory: Inventory) -> tuple[tuple[str, float], ...]:
+    """Return the site's own constants; ``ConfigError`` for one that the model does not know."""
+    if not inventory.calibration.constants:
+        return ()
+    from ..planner.constants import checked
+
+    return checked(inventory.calibration.constants, inventory.calibration.source)
 
 
 def _unknown(inventory: Inventory, holder: _Holder, offer: Offer) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from ..errors import ConfigError, nearest
 from .table import TABLE
 from .workload import Offer
 
@@ -46,6 +47,20 @@ class Constants:
 
 
 DEFAULT = Constants()
+
+
+def checked(values: Iterable[tuple[str, float]], source: str) -> tuple[tuple[str, float], ...]:
+    """Return a site's own constants; raises ``ConfigError`` for one that there is not."""
+    found, bounds = tuple(values), {item.name: item.bounds for item in TABLE}
+    for name, value in found:
+        if name not in bounds:
+            what = f"no constant {name!r:.60} in the cost model"
+            raise ConfigError.one(source, what, nearest(name, bounds))
+        low, high = bounds[name]
+        if not low <= value <= high:
+            what = f"{name} is {value:g}, which lies outside {low:g} to {high:g}"
+            raise ConfigError.one(source, what, "fit it again with sn calibrate --fit")
+    return found
 
 
 def constants_of(offer: Offer) -> Constants:

@@ -1,0 +1,74 @@
+"""The constants of the cost model that a site fitted to its own runs.
+
+``calibration.yaml`` stands beside the inventory; ``sn calibrate --fit`` writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ConfigError, Problem
+from . import yamltree
+
+FILE = "calibration.yaml"
+
+_MOST = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Constants by name, and what is known of them."""
+
+    constants: tuple[tuple[str, float], ...] = ()
+    runs: int = 0
+    """Runs that they were fitted to."""
+    error: float = 0.0
+    """Mean of |predicted / measured - 1| of those runs, each unseen by its fit."""
+    source: str = ""
+
+
+def load_calibration(inventory: Path) -> Calibration:
+    """Return what stands beside an inventory; nothing where there is no such file.
+
+    Raises ``ConfigError`` with the place of what is wrong in it.
+    """
+    path = inventory.parent / FILE
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(yamltree.MAX_BYTES + 1).decode("utf-8")
+    except FileNotFoundError:
+        return Calibration()
+    except (OSError, UnicodeDecodeError) as error:
+        todo = "make it readable, or remove it to plan with the catalogue's constants"
+        raise ConfigError.one(str(path), f"cannot read the calibration: {error}", todo) from error
+    tree, problems = yamltree.parse(text, str(path))
+    fields = tree.value if isinstance(tree.value, dict) else {}
+    node = fields.get("constants")
+    named = node.value if node is not None and isinstance(node.value, dict) else {}
+    if not named:
+        problems = [*problems, Problem(tree.where, "holds no constants", "run sn calibrate --fit")]
+    constants = []
+    for name, item in named.items():
+        value = item.value
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < _MOST:
+            shown = yamltree.shown(value)
+            problems = [
+                *problems,
+                Problem(item.where, f"{name} must be a positive number, {shown}"),
+            ]
+        else:
+            constants.append((name, float(value)))
+    if problems:
+        raise ConfigError(problems)
+    return Calibration(
+        constants=tuple(constants),
+        runs=int(_number(fields.get("runs"))),
+        error=_number(fields.get("error")),
+        source=str(path),
+    )
+
+
+def _number(node: yamltree.Node | None) -> float:
+    value = node.value if node is not None else 0
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < _MOST else 0.0
