@@ -112,6 +112,8 @@ _TABLE = {
             context=True,
             experts=True,
             whole_experts=True,
+            sharded_experts=True,
+            pipelined_mtp=False,
             hybrid=True,
             precisions=("bf16", "fp8", "mxfp8", "nvfp4"),
         ),

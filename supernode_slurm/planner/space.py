@@ -121,9 +121,10 @@ def context_sizes(workload: Workload, able: Capabilities, tp: int, devices: int)
 def pipeline_sizes(workload: Workload, devices: int, able: Capabilities) -> list[int]:
     """Return the legal PP sizes for devices of one rank of the other dimensions."""
     layers = workload.model.layers
+    legal = able.pipeline and (able.pipelined_mtp or not workload.model.mtp)
     return [
         size
-        for size in (divisors(devices) if able.pipeline else [1])
+        for size in (divisors(devices) if legal else [1])
         if size <= layers and (able.uneven_stages or layers % size == 0)
     ]
 
@@ -228,16 +229,14 @@ def _block(
     def same(value: int) -> Sizes:
         return np.full(which.size, value, np.int64)
 
-    return (
-        same(tp),
-        same(cp),
-        read(experts, which, 0),
-        read(experts, which, 1),
-        same(pp),
-        same(dp),
-        read(batches, batch, 1),
-        read(batches, batch, 0),
-        read(zeros, zero, 0),
-        read(zeros, zero, 1),
-        again,
+    stage, shard = read(zeros, zero, 0), read(zeros, zero, 1)
+    ep, etp = read(experts, which, 0), read(experts, which, 1)
+    columns = (
+        *(same(tp), same(cp), ep, etp, same(pp), same(dp)),
+        *(read(batches, batch, 1), read(batches, batch, 0), stage, shard, again),
     )
+    if not able.sharded_experts:
+        return columns
+    copies = np.where(stage == 3, np.where(shard, shard, dp), 1)
+    legal = tp * cp * copies % (ep * etp) == 0
+    return tuple(column[legal] for column in columns)

@@ -109,6 +109,10 @@ class Capabilities:
     """Tensor parallelism of experts may differ from that of the rest."""
     whole_experts: bool = False
     """With expert parallelism no expert is cut: its tensor parallelism is 1."""
+    sharded_experts: bool = False
+    """Experts are parallel among the replicas that share one copy of the weights, no further."""
+    pipelined_mtp: bool = True
+    """Multi-token prediction goes with a pipeline."""
     hybrid: bool = False
     """Weights may be sharded over a part of the replicas and copied over the others."""
     precisions: tuple[str, ...] = ("bf16", "fp16")
