@@ -18,6 +18,7 @@ from .constants import constants_of
 from .costs import Costs, costs_of
 from .layer import Layers, layers_of
 from .memory import memory_of
+from .refine import Pipelines, refined
 from .space import Space, space_of
 from .stacks import stack_of
 from .stages import Loads, Most, Split, best_split, endless, even_split
@@ -80,6 +81,11 @@ class Search:
             time, split, fits = self._cost(self.space.taken(index))
             self.costed += index.size
             good = np.flatnonzero(split.legal & (fits == fitting))
+            if fitting and self.able.uneven_stages:
+                known = np.sort(np.concatenate([times, time[good]]))
+                limit = float(known[keep - 1]) if known.size >= keep else np.inf
+                some = good[bounds[index[good]] < limit]
+                time, split = self._refined(self.space.taken(index), some, (time, split), limit)
             rows = np.column_stack([index, split.first, split.second, split.last])[good]
             times = np.concatenate([times, time[good]])
             places = np.vstack([places, rows.astype(np.int64)])
@@ -137,6 +143,23 @@ class Search:
         costs = costs_of(final, self.constants, layers)
         time = np.where(split.legal, costs.step.time_s, np.inf)
         return time, split, fits
+
+    def _refined(
+        self, space: Space, index: NDArray[np.intp], found: tuple[Numbers, Split], limit: float
+    ) -> tuple[Numbers, Split]:
+        """Return step times and splits, with better splits of those layouts that have one."""
+        time, split = found
+        columns = space.columns
+        free = (columns["virtual"] == 1) | self.able.uneven_virtual
+        index = index[(columns["pp"] > 1)[index] & free[index]]
+        some = split.taken(index)
+        case = self._case(space.taken(index), some)
+        layers = layers_of(case, self.constants)
+        known = Pipelines(case, layers, self._loads(case, layers), some, time[index])
+        better = refined(known, self.constants, limit, self._limit)
+        time = time.copy()
+        time[index] = better[0]
+        return time, split.put(index, better[1])
 
     def _split(self, space: Space, loads: Loads, most: Most) -> Split:
         """Return the best split that the framework can run."""

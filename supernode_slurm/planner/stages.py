@@ -1,8 +1,9 @@
 """Layers of the stages of many pipelines at once: the split whose slowest stage is fastest.
 
 The first and the last stage hold what they may, those between them differ by one layer at most.
-Within this rule the split is optimal: the sum over all stages is the same for every split, so
-the one of the fastest slowest stage gives the fastest step.
+Within this rule ``best_split`` gives the fastest pipeline: the sum over all stages is the same for
+every split, so the one of the fastest slowest stage wins. ``refine`` looks at those that lose a
+little there and win more after the pipeline.
 """
 
 from __future__ import annotations
@@ -60,6 +61,17 @@ class Split:
     last: Numbers
     legal: NDArray[np.bool_]
 
+    def taken(self, index: NDArray[np.intp]) -> Split:
+        """Return the splits of some pipelines."""
+        return Split(self.first[index], self.second[index], self.last[index], self.legal[index])
+
+    def put(self, index: NDArray[np.intp], other: Split) -> Split:
+        """Return the splits with those of some pipelines replaced."""
+        held = [self.first.copy(), self.second.copy(), self.last.copy()]
+        for layers, new in zip(held, (other.first, other.second, other.last), strict=True):
+            layers[index] = new
+        return Split(held[0], held[1], held[2], self.legal)
+
 
 def endless(loads: Loads) -> Most:
     """Return the limits of unlimited memory."""
@@ -83,6 +95,30 @@ def best_split(loads: Loads, most: Most) -> Split:
     return _fitted(loads, (first, middle, last), legal)
 
 
+def splits_below(loads: Loads, limit: Numbers) -> tuple[NDArray[np.intp], Split]:
+    """Return every split whose stages all end by their pipeline's limit, and its pipeline."""
+    total, least = float(loads.total), loads.least
+    between = np.maximum(loads.pp - 2, 0.0)
+    first, middle, last = _capacity(loads, endless(loads), limit)
+    inner = np.where(middle >= least, between * middle, 0.0)
+    most = total - (between + 1) * least
+    row, early = _ranges(np.maximum(least, total - last - inner), np.minimum(first, most))
+    left = total - early
+    least_last = np.maximum(least[row], left - inner[row])
+    pair, late = _ranges(least_last, np.minimum(last[row], left - (between * least)[row]))
+    row, early = row[pair], early[pair]
+    second = np.ceil((total - early - late) / np.maximum(between[row], 1.0) - CLOSE)
+    return row, Split(early, second, late, np.ones(row.shape, np.bool_))
+
+
+def _ranges(low: Numbers, high: Numbers) -> tuple[NDArray[np.intp], Numbers]:
+    """Return all whole numbers of each range, and the range of each."""
+    counts = np.maximum(high - low + 1, 0.0).astype(np.intp)
+    row = np.repeat(np.arange(low.size), counts)
+    place = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    return row, low[row] + place
+
+
 def even_split(total: int, pp: Numbers, least: Numbers) -> Split:
     """Return the even split, legal where the layers divide."""
     each = total / pp
@@ -102,7 +138,7 @@ def _fitted(
     even = np.floor(total / pp)
     cut = np.clip(np.minimum(surplus, first - np.minimum(even, first)), 0.0, None)
     first, surplus = first - cut, surplus - cut
-    cut = np.where(between > 0, 0.0, np.clip(np.minimum(surplus, last - 1), 0.0, None))
+    cut = np.where(between > 0, 0.0, np.clip(np.minimum(surplus, last - loads.least), 0.0, None))
     last = last - cut
     left = total - first - last
     short = np.clip(between * loads.least - left, 0.0, None)
