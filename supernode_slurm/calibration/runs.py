@@ -15,6 +15,7 @@ from ..catalogue import (
     Model,
     UnknownName,
     find_accelerator,
+    models,
 )
 from ..errors import PlanError
 from ..plan import DeviceGroup
@@ -202,7 +203,31 @@ def model_of(raw: dict[str, Any]) -> Model:
         window=int(window[1]) if window else 0,
         window_layers=raw["layers"] // 2 if window and "alternating" in attention else 0,
     )
+    model = _completed(model, raw)
     return replace(model, params=model.parts_params)
+
+
+def _completed(model: Model, raw: dict[str, Any]) -> Model:
+    """Return the catalogue's model where exactly one kind has all printed sizes, else this one.
+
+    Its facts were checked against its number of parameters; a row of a table rarely prints
+    windows, shared experts or the size of a head.
+    """
+    found = [item for item in models() if _size(item) == _size(model)]
+    kinds = {
+        (item.window, item.latent, item.mixture, item.gated, item.tied, item.head_dim)
+        for item in found
+    }
+    if len(kinds) != 1 or not raw.get("vocab"):
+        return model
+    mtp = int(raw.get("mtp") or 0)
+    return replace(found[0], name=model.name, mtp=mtp)
+
+
+def _size(model: Model) -> tuple[int, ...]:
+    experts = model.mixture.experts if model.mixture else 0
+    sizes = (model.layers, model.hidden, model.heads, model.kv_heads, model.ffn, model.vocab)
+    return (*sizes, experts)
 
 
 def offers_of(raw: dict[str, Any]) -> tuple[Offer, ...]:

@@ -21,7 +21,6 @@ SITE = (
     "matmul_hopper",
     "matmul_blackwell",
     "matmul_ascend",
-    "matmul_other",
     "step_s",
 )
 """What a site may fit to its own runs: its links, and how fast its cards are."""

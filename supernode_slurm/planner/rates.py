@@ -51,7 +51,11 @@ def rates_of(offer: Offer, precision: str, stack: Stack, constants: Constants) -
     family = family_of(card)
     base = "fp16" if precision == "fp16" else "bf16"
     known = figures_of(card, base)
-    reached = constants.named(f"matmul_{family}") * best_tflops(card, base) * 1e12
+    reached = (
+        constants.named(f"matmul_{family if family != 'other' else 'hopper'}")
+        * best_tflops(card, base)
+        * 1e12
+    )
     if card.gres_type == "gb300":
         reached *= constants.matmul_gb300
     low, casts = _low(card, precision, constants)
@@ -71,6 +75,7 @@ def rates_of(offer: Offer, precision: str, stack: Stack, constants: Constants) -
         peak=numbers(known.peak_tflops * 1e12),
         matmul=numbers(reached),
         matmul_low=numbers(reached * low),
+        grouped=numbers(_grouped(family, precision, constants)),
         casts=numbers(casts),
         attention=numbers(known.peak_tflops * 1e12 * _attention(family, stack, constants)),
         attention_ramp=numbers(constants.attention_ascend_ramp if family == "ascend" else 0.0),
@@ -111,10 +116,19 @@ def _low(card: Accelerator, precision: str, constants: Constants) -> tuple[float
     peak, whole = card.peak_tflops(precision) or 0.0, card.peak_tflops("bf16") or 1.0
     if precision == "nvfp4":
         peak = min(peak, NVFP4_OVER_FP8 * (card.peak_tflops("fp8") or 0.0))
-    # Hopper multiplies 8-bit rows by columns only, so operands are cast twice; scales of blocks
-    # differ along rows and columns.
-    once = precision == "fp8" and family_of(card) != "hopper"
-    return peak / whole * constants.named(precision), constants.quantise * (1.0 if once else 2.0)
+    # Bytes per element of casting an operand. Per tensor: its largest value is found (2), then it
+    # is read (2) and written (1), on Hopper once more for products along columns. In blocks: read
+    # (2), written with its scales along rows and along columns (1 + 1).
+    cast = 4.0
+    if precision == "fp8":
+        cast = 6.0 if family_of(card) == "hopper" else 5.0
+    return peak / whole * constants.named(precision), constants.quantise * cast
+
+
+def _grouped(family: str, precision: str, constants: Constants) -> float:
+    # Hopper's 8-bit products take operands in one order only: each expert's are cast and turned.
+    turned = family == "hopper" and precision == "fp8"
+    return constants.grouped * (constants.grouped_cast if turned else 1.0)
 
 
 def _attention(family: str, stack: Stack, constants: Constants) -> float:

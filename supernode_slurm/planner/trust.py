@@ -8,7 +8,22 @@ from ..plan import Plan
 from .answers import Expected
 
 PUBLISHED: dict[tuple[str, str], tuple[int, float]] = {
-    ("dense", "a100-sxm-80g"): (1, 0.05),
+    ("dense", "a100-sxm-40g"): (57, 0.039),
+    ("dense", "a100-sxm-80g"): (67, 0.044),
+    ("dense", "a800-sxm-80g"): (4, 0.085),
+    ("dense", "ascend-910b2"): (37, 0.124),
+    ("dense", "gb200"): (11, 0.061),
+    ("dense", "gb300"): (12, 0.064),
+    ("dense", "gh200"): (16, 0.136),
+    ("dense", "h100-sxm"): (39, 0.032),
+    ("dense", "h100-sxm-96g"): (8, 0.054),
+    ("dense", "t4"): (39, 0.037),
+    ("experts", "ascend-910b2"): (3, 0.197),
+    ("experts", "b200-sxm"): (7, 0.059),
+    ("experts", "b300-sxm"): (3, 0.183),
+    ("experts", "gb200"): (11, 0.101),
+    ("experts", "gb300"): (12, 0.091),
+    ("experts", "h100-sxm"): (9, 0.092),
 }
 """By kind of model and card: published runs, and the mean of |predicted / measured - 1| of their
 step time, each predicted by constants fitted without its configuration (docs/accuracy.md). A card
