@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ..plan import Predicted
 from .answers import Examined, Rejected
 from .costs import predict, usable_gib
 from .search import Search
-from .uniform import predictions
+from .uniform import KEEP, predictions
 from .workload import Capabilities, Layout, Offer, Workload, agree_precision
 
 
@@ -29,13 +30,25 @@ def examine(workload: Workload, offer: Offer, layout: Layout, able: Capabilities
 def rejected(
     workload: Workload, offer: Offer, able: Capabilities, most: int = 8
 ) -> tuple[Rejected, ...]:
-    """Return the fastest legal layouts that do not fit, and by how much."""
+    """Return the fastest legal layouts that would fit into twice the memory, and by how much.
+
+    None of them where the memory there is does not stand in the way.
+    """
     workload = agree_precision(workload, [offer], able)
-    search = Search(workload, offer, able)
-    found = search.refused(most)
-    return tuple(
+    search = Search(workload, _roomy(offer), able)
+    found = search.best(KEEP)
+    missed = [
         Rejected(layout, predicted, short(predicted, offer))
         for layout, predicted in zip(found.layouts, predictions(search, found), strict=True)
+        if max(predicted.memory_gib) > usable_gib(offer)
+    ]
+    return tuple(missed[:most])
+
+
+def _roomy(offer: Offer) -> Offer:
+    memory = offer.accelerator.card_memory_gib
+    return replace(
+        offer, accelerator=replace(offer.accelerator, card_memory_gib=memory and 2 * memory)
     )
 
 
@@ -98,5 +111,17 @@ def _abilities(workload: Workload, layout: Layout, able: Capabilities) -> list[s
         f"zero {layout.zero}": layout.zero not in able.zero and layout.dp > 1,
         f"recompute {layout.recompute}": layout.recompute not in able.recompute,
         "uneven stages": len(set(layout.layers)) > 1 and not able.uneven_stages,
+        "pipeline that ends with MTP": layout.pp > 1
+        and workload.model.mtp > 0
+        and not able.pipelined_mtp,
+        f"etp {layout.etp} under tp {layout.tp} and ep {layout.ep}": _foreign(layout, able)
+        and workload.model.mixture is not None,
     }
     return [f"{able.name} has no {what}" for what, missing in wanted.items() if missing]
+
+
+def _foreign(layout: Layout, able: Capabilities) -> bool:
+    """Tell whether a framework cuts experts otherwise."""
+    if able.whole_experts and layout.ep > 1:
+        return layout.etp > 1
+    return layout.etp not in ((1, layout.tp) if able.expert_tensor else (layout.tp,))

@@ -59,14 +59,10 @@ class Search:
         """Operations per second of all devices."""
 
     def best(self, keep: int) -> Ranked:
-        """Return the fastest layouts that fit, at most ``keep``."""
-        return self._ranked(keep, fitting=True)
+        """Return the fastest layouts that fit, at most ``keep``.
 
-    def refused(self, keep: int) -> Ranked:
-        """Return the fastest layouts that do not fit."""
-        return self._ranked(keep, fitting=False)
-
-    def _ranked(self, keep: int, fitting: bool) -> Ranked:
+        Of layouts that differ in their virtual stages alone it is the fastest one.
+        """
         if not self.space.size:
             return Ranked((), None)
         bounds = self._bounds()
@@ -80,18 +76,30 @@ class Search:
                 break
             time, split, fits = self._cost(self.space.taken(index))
             self.costed += index.size
-            good = np.flatnonzero(split.legal & (fits == fitting))
-            if fitting and self.able.uneven_stages:
-                known = np.sort(np.concatenate([times, time[good]]))
-                limit = float(known[keep - 1]) if known.size >= keep else np.inf
+            good = np.flatnonzero(split.legal & fits)
+            if self.able.uneven_stages:
+                which = np.concatenate([places[:, 0], index[good]])
+                known = np.concatenate([times, time[good]])
+                first = self._fastest(which, known, keep)
+                limit = float(known[first[-1]]) if first.size >= keep else np.inf
                 some = good[bounds[index[good]] < limit]
                 time, split = self._refined(self.space.taken(index), some, (time, split), limit)
             rows = np.column_stack([index, split.first, split.second, split.last])[good]
             times = np.concatenate([times, time[good]])
             places = np.vstack([places, rows.astype(np.int64)])
-            fastest = np.argsort(times, kind="stable")[:keep]
+            fastest = self._fastest(places[:, 0], times, keep)
             times, places = times[fastest], places[fastest]
         return self._written(places)
+
+    def _fastest(self, index: NDArray[np.int64], times: Numbers, keep: int) -> NDArray[np.intp]:
+        """Return where the fastest of these layouts stand, none twice but for virtual stages."""
+        columns = [column for name, column in self.space.columns.items() if name != "virtual"]
+        found: dict[tuple[int, ...], int] = {}
+        for place in np.argsort(times, kind="stable"):
+            if len(found) == keep:
+                break
+            found.setdefault(tuple(int(column[index[place]]) for column in columns), int(place))
+        return np.array(list(found.values()), np.intp)
 
     def _bounds(self) -> Numbers:
         """Return a step time that no split of each layout beats."""
