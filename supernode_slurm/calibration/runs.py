@@ -218,7 +218,7 @@ def _completed(model: Model, raw: dict[str, Any]) -> Model:
         (item.window, item.latent, item.mixture, item.gated, item.tied, item.head_dim)
         for item in found
     }
-    if len(kinds) != 1 or not raw.get("vocab"):
+    if len(kinds) != 1 or not raw.get("vocab") or raw.get("attention"):
         return model
     mtp = int(raw.get("mtp") or 0)
     return replace(found[0], name=model.name, mtp=mtp)

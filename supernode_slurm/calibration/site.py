@@ -35,10 +35,13 @@ class SiteFit:
     error_after: float
     """The same, each run predicted by a fit that its configuration had no part in."""
 
+    doubt: float
+    """Standard error of the difference between the two."""
+
     @property
     def helps(self) -> bool:
-        """Tell whether unseen runs are predicted better than before."""
-        return self.error_after < self.error_before
+        """Tell whether unseen runs are predicted better than before, beyond chance."""
+        return self.error_before - self.error_after > self.doubt
 
 
 def fit_site(runs: Sequence[Run], tell: Progress = lambda _: None) -> SiteFit:
@@ -55,12 +58,14 @@ def fit_site(runs: Sequence[Run], tell: Progress = lambda _: None) -> SiteFit:
     names = _told(predictor)
     before = times(predictor, {})
     fitted = validated(predictor, names, None, tell)
+    gained = np.abs(before / measured - 1) - np.abs(fitted.unseen / measured - 1)
     return SiteFit(
         constants={name: fitted.values[name] for name in names},
         before={name: Constants().named(name) for name in names},
         runs=len(usable),
         error_before=float(np.abs(before / measured - 1).mean()),
         error_after=float(np.abs(fitted.unseen / measured - 1).mean()),
+        doubt=float(gained.std(ddof=1) / np.sqrt(gained.size)),
     )
 
 

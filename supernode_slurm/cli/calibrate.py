@@ -87,7 +87,10 @@ def _keep(fitted: SiteFit, runs: Path, given: Path | None, yes: bool) -> int:
     from ..data import write_atomically
 
     if not fitted.helps:
-        tell("warning", "unseen runs are predicted no better than before: nothing is written")
+        tell(
+            "warning",
+            "unseen runs are predicted no better than before, but for chance: nothing is written",
+        )
         return 5
     path = place_of(room.inventory_path(given))
     if not yes and not click.confirm(f"write {path}?", err=True):
