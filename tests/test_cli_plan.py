@@ -65,7 +65,7 @@ def test_json_holds_what_the_text_says() -> None:
         shown
     )
     first = shown["plans"][0]
-    assert {"where", "tie", "usable_gib", "cost", "training", "plan"} == set(first)
+    assert {"where", "tie", "tight", "usable_gib", "cost", "training", "plan"} == set(first)
     assert shown["explained"]["predicted"]["step_time_s"] > 0
     curve = json.loads(run(*LLAMA, *QUESTIONS["curve"], "--json").stdout)
     assert [point["cards"] for point in curve["points"]] == [64, 128, 256, 512]

@@ -150,7 +150,7 @@ def test_compute_limits_a_model_on_one_node() -> None:
 def test_refused_layouts_say_by_how_much() -> None:
     found = studied(cards="h100:64", model="llama-3-70b")
     assert found.rejected
-    taken = {words(layout_of(item.choice.plan)) for item in found.ranked}
+    taken = {words(layout_of(item.choice.plan.pipelines[0])) for item in found.ranked}
     for item in found.rejected:
         assert "GiB" in item.why
         assert words(item.layout) not in taken

@@ -25,6 +25,7 @@ def study_json(found: Study, tokens: float | None) -> dict[str, Any]:
         shown = {
             "where": where(item.choice.slots),
             "tie": item.tie,
+            "tight": item.tight,
             "usable_gib": list(item.usable_gib),
             "cost": _plain(item.cost),
             "plan": _plain(plan),

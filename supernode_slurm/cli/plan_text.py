@@ -72,18 +72,22 @@ class Sheet:
         heads = [self.columns[i] for i in kept]
         widths = [max(map(len, column)) for column in zip(heads, *table, strict=True)]
         right = [_is_number([row[i] for row in table]) for i in range(len(heads))]
-        left = console.width - sum(widths) - 2 * len(widths)
+        left = console.width - sum(widths)
+        # Wide tables are set closer, so that the bars have room.
+        gap = 2 if left - 2 * len(widths) >= (LEAST_BAR if self.bars else -2) else 1
+        left -= gap * len(widths)
         room = max(LEAST_BAR, min(left, MOST_BAR)) if self.bars else 0
         title = [self.bar_title if len(self.bar_title) <= room else "time"] if self.bars else []
-        _line(console, Text("  ".join([*_padded(heads, widths, right), *title])))
+        apart = " " * gap
+        _line(console, Text(apart.join([*_padded(heads, widths, right), *title])))
         rule = "-" if console.options.ascii_only else "\u2500"
-        total = sum(widths) + 2 * (len(widths) - 1) + (room + 2 if room else 0)
+        total = sum(widths) + gap * (len(widths) - 1) + (room + gap if room else 0)
         _line(console, Text(rule * total))
         longest = max((bar.total for bar in self.bars), default=0.0)
         for number, row in enumerate(table):
-            line = Text("  ".join(_padded(row, widths, right)))
+            line = Text(apart.join(_padded(row, widths, right)))
             if self.bars:
-                line.append("  ")
+                line.append(apart)
                 line.append_text(_bar(self.bars[number], room, longest))
             _line(console, line)
 
@@ -173,7 +177,7 @@ def _padded(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) 
 
 
 def _is_number(cells: Sequence[str]) -> bool:
-    return all(cell[:1].isdigit() or cell[:1] in ("", "-", "+", "~") for cell in cells)
+    return all(cell[:1].isdigit() or cell[:1] in ("", "-", "+", "~", "!") for cell in cells)
 
 
 def _bar(bar: Bar, width: int, longest: float) -> Text:

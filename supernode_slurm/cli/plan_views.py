@@ -21,18 +21,21 @@ SIZES = {
     "VPP": "virtual_stages",
     "DP": "dp",
     "mbs": "micro_batch",
-    "recompute": "recompute",
+    "rec.": "recompute",
     "ZeRO": "zero",
 }
 """Columns of the table, and what each shows of a mesh."""
-USUAL = {"CP": "1", "EP": "1", "ETP": "1", "VPP": "1", "recompute": "none"}
+USUAL = {"CP": "1", "EP": "1", "ETP": "1", "VPP": "1", "rec.": "none", "ZeRO": "1"}
 """A column is left out where it shows nothing else."""
+SHORT = {"selective": "sel."}
+"""Words that are too long for a column."""
+TIGHT = "!"
 CHANGES_SHOWN = 2
 
 
 def print_study(found: Study, tokens: float | None) -> None:
     """Print the table of plans and what is to be said of them."""
-    from ..sizing import PARTS, leading, plan_words, where, words
+    from ..sizing import PARTS, SPARE, leading, plan_words, where, words
 
     plan = found.best.choice.plan
     places = list(dict.fromkeys(where(item.choice.slots) for item in found.ranked))
@@ -50,6 +53,8 @@ def print_study(found: Study, tokens: float | None) -> None:
     _hide_usual(sheet)
     sheet.print()
     tell_lines(f"{legend(sheet.bars, PARTS)}; GiB: peak of a device / what training gets")
+    if any(item.tight for item in found.ranked):
+        say(TIGHT, f"tight: less than {SPARE:.0%} of the memory that training gets is left")
     for number, place in enumerate(places if places[1:] else ()):
         say(_letter(number), place)
     if found.explained:
@@ -152,24 +157,33 @@ def _row(label: str, item: Ranked, place: str) -> list[str]:
     meshes = [(mesh, pipeline) for pipeline in plan.pipelines for mesh in pipeline.meshes]
     sizes = [
         _joined(
-            pipeline.virtual_stages if name == "virtual_stages" else getattr(mesh, name)
-            for mesh, pipeline in meshes
+            _size(pipeline if name == "virtual_stages" else mesh, name) for mesh, pipeline in meshes
         )
         for name in SIZES.values()
     ]
     samples = _joined(pipeline.samples for pipeline in plan.pipelines) if plan.pipelines[1:] else ""
-    return [label, place, *sizes, samples, *_figures(found, item.usable_gib)]
+    return [label, place, *sizes, samples, *_figures(found, item.usable_gib, item.tight)]
 
 
 def _own_row(own: Explained, best: Ranked) -> list[str]:
-    sizes = [str(getattr(own.layout, name)) for name in SIZES.values()]
-    return ["yours", "", *sizes, "", *_figures(own.predicted, best.usable_gib)]
+    from ..sizing import is_tight
+
+    sizes = [_size(own.layout, name) for name in SIZES.values()]
+    tight = not own.problems and is_tight(own.predicted, best.usable_gib)
+    return ["yours", "", *sizes, "", *_figures(own.predicted, best.usable_gib, tight)]
 
 
-def _figures(found: Predicted | None, usable_gib: Iterable[float]) -> list[str]:
+def _size(sizes: object, name: str) -> str:
+    """Return a size of a mesh, a pipeline or a layout as a column shows it."""
+    value = str(getattr(sizes, name))
+    return SHORT.get(value, value)
+
+
+def _figures(found: Predicted | None, usable_gib: Iterable[float], tight: bool) -> list[str]:
     if found is None:
         return ["-", "-", "-"]
-    memory = f"{_whole(found.memory_gib)}/{_whole(dict.fromkeys(usable_gib))}"
+    mark = TIGHT if tight else ""
+    memory = f"{mark}{_whole(found.memory_gib)}/{_whole(dict.fromkeys(usable_gib))}"
     return [pace(found.step_time_s), f"{found.mfu:.1%}", memory]
 
 

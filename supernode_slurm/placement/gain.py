@@ -67,4 +67,7 @@ def ordinary_offer(offer: Offer, card: Accelerator) -> Offer:
 
 
 def _layout(mesh: Mesh) -> str:
-    return f"TP={mesh.tp} PP={mesh.pp} DP={mesh.dp}"
+    more = "".join(
+        f"{name}={size} " for name, size in (("CP", mesh.cp), ("EP", mesh.ep)) if size > 1
+    )
+    return f"TP={mesh.tp} {more}PP={mesh.pp} DP={mesh.dp}"

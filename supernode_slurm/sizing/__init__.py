@@ -7,11 +7,12 @@ from .free import fastest_free, free_room
 from .layouts import parse_layout, plan_words, words
 from .limit import PARTS
 from .move import Move, move
-from .study import Explained, Ranked, Study, explain_alone, study, where
+from .study import SPARE, Explained, Ranked, Study, explain_alone, is_tight, study, where
 from .wiring import Variant, Wiring, parse_kinds, parse_ratios, wiring
 
 __all__ = [
     "PARTS",
+    "SPARE",
     "Cost",
     "Curve",
     "Explained",
@@ -26,6 +27,7 @@ __all__ = [
     "explain_alone",
     "fastest_free",
     "free_room",
+    "is_tight",
     "leading",
     "move",
     "parse_kinds",

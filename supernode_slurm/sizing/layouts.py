@@ -60,11 +60,13 @@ def _value(name: str, text: str, option: str) -> int | str:
 def filled(fixed: Fixed, workload: Workload, devices: int, able: Capabilities) -> Layout:
     """Return the layout of some sizes; those left open need the least memory, DP takes the rest."""
     tp, pp, cp = fixed.tp or 1, fixed.pp or 1, fixed.cp or 1
+    dp = fixed.dp or max(devices // (tp * pp * cp), 1)
     layers = workload.model.layers
     lean = max(stage for stage in (0, *able.zero) if stage < 2 or pp == 1)
+    ep, etp = _experts(fixed, workload, tp, tp * cp * dp, able)
     return Layout(
         tp=tp,
-        dp=fixed.dp or max(devices // (tp * pp * cp), 1),
+        dp=dp,
         micro_batch=fixed.micro_batch or 1,
         layers=tuple((layers + stage) // pp for stage in range(pp)),
         recompute=fixed.recompute or able.recompute[-1],
@@ -72,14 +74,26 @@ def filled(fixed: Fixed, workload: Workload, devices: int, able: Capabilities) -
         sequence_parallel=tp > 1,
         virtual_stages=fixed.virtual_stages or 1,
         cp=cp,
-        ep=fixed.ep or 1,
-        etp=fixed.etp or 1,
+        ep=ep,
+        etp=etp,
     )
 
 
-def layout_of(plan: Plan) -> Layout:
-    """Return the layout of a plan of one mesh."""
-    (pipeline,) = plan.pipelines
+def _experts(
+    fixed: Fixed, workload: Workload, tp: int, around: int, able: Capabilities
+) -> tuple[int, int]:
+    """Return EP and ETP among the ``around`` devices of a stage: the smallest parts of experts."""
+    from ..planner.space import expert_sizes
+
+    legal: list[tuple[int, int]] = []
+    if workload.model.mixture is not None:
+        legal = expert_sizes(replace(workload, fixed=fixed), able, tp, around)
+    none = (fixed.ep or 1, fixed.etp or 1)
+    return max(legal, key=lambda sizes: (sizes[0] * sizes[1], sizes[0]), default=none)
+
+
+def layout_of(pipeline: Pipeline) -> Layout:
+    """Return the layout of a pipeline on one mesh."""
     (mesh,) = pipeline.meshes
     return Layout(
         tp=mesh.tp,
@@ -93,12 +107,8 @@ def layout_of(plan: Plan) -> Layout:
         cp=mesh.cp,
         ep=mesh.ep,
         etp=mesh.etp,
+        shard=mesh.shard,
     )
-
-
-def fixed_of(layout: Layout) -> Fixed:
-    """Return a layout's sizes as a user would fix them."""
-    return Fixed(**{spec.name: getattr(layout, spec.name) for spec in fields(Fixed)})
 
 
 def keeps(layout: Layout, fixed: Fixed) -> bool:

@@ -89,7 +89,7 @@ def move(room: Room, ask: Ask, fixed: Fixed, present_batch: int | None) -> Move:
         raise PlanError("--from: the new layout is planned on one kind of cards: name one")
     asked = question_of(ask, choice.slots)
     plan = asked.best()
-    new, found = layout_of(plan), predicted_of(plan)
+    new, found = layout_of(plan.pipelines[0]), predicted_of(plan)
     card = room.inventory.accelerator(choice.slots[0].group.accelerator)
     old_asked = _ordinary(asked, card, fixed).with_batch(present)
     old = filled(fixed, asked.workload, old_asked.offers[0].devices, asked.able)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
+from ..inventory import Inventory
 from ..placement import Ask, Choice, Room, Slot, choose, places, remarks
 from ..plan import Plan, Predicted
-from ..planner import Expected, Fixed, Layout, Rejected, examine, expected_error, predict, rejected
+from ..planner import (
+    Examined,
+    Expected,
+    Fixed,
+    Layout,
+    Rejected,
+    examine,
+    expected_error,
+    predict,
+    rejected,
+)
 from .changes import Change, changes
 from .cost import Cost, cost_of
 from .layouts import filled, keeps, layout_of
@@ -17,6 +29,9 @@ from .question import Question, predicted_of, question_of, usable_gib
 
 SHOWN = 3
 """Refused layouts that are worth showing."""
+SPARE = 0.05
+"""Share of a device's memory; a plan that leaves less is tight. It is less than what the
+prediction of memory may be wrong by."""
 WORTH = 0.01
 """A change that gains less is not shown."""
 
@@ -42,6 +57,8 @@ class Ranked:
     choice: Choice
     tie: bool
     """As fast as the best, as far as the model can tell."""
+    tight: bool
+    """Less than ``SPARE`` of the memory that training gets is left on some device."""
     usable_gib: tuple[float, ...]
     """Memory of a device that a training process gets, for each group."""
     cost: Cost
@@ -91,11 +108,10 @@ def study(
     asked = question_of(ask, best.slots)
     margin = predicted_of(best.plan).step_time_s * (1 + expected.share / 2)
     ranked = tuple(
-        Ranked(
-            choice=choice,
+        _ranked(
+            inventory,
+            choice,
             tie=choice is not best and predicted_of(choice.plan).step_time_s <= margin,
-            usable_gib=tuple(usable_gib(slot.offer) for slot in choice.slots),
-            cost=cost_of(inventory, choice.plan),
         )
         for choice in _distinct(choices)[:top]
     )
@@ -106,10 +122,21 @@ def study(
         expected=expected,
         limit=limit_of(best.plan, brought),
         changes=tuple(item for item in brought if item.gain >= WORTH),
-        rejected=rejected(asked.workload, asked.offers[0], asked.able)[:SHOWN] if single else (),
+        rejected=_refused(asked) if single else (),
         explained=explain(asked, own, best.plan) if own else None,
         remarks=(*remarks(inventory, ask, best), *_even_shares(asked, best.plan)),
     )
+
+
+def _ranked(inventory: Inventory, choice: Choice, tie: bool) -> Ranked:
+    usable = tuple(usable_gib(slot.offer) for slot in choice.slots)
+    tight = is_tight(predicted_of(choice.plan), usable)
+    return Ranked(choice, tie, tight, usable, cost_of(inventory, choice.plan))
+
+
+def is_tight(found: Predicted, usable: Sequence[float]) -> bool:
+    """Tell whether less than ``SPARE`` of the memory is left on some device."""
+    return any(gib > (1 - SPARE) * most for gib, most in zip(found.memory_gib, usable, strict=True))
 
 
 def explain_alone(room: Room, ask: Ask, own: Fixed) -> Explained:
@@ -129,13 +156,12 @@ def explain(asked: Question, own: Fixed, best: Plan | None) -> Explained:
     if len(asked.offers) > 1:
         raise PlanError("a layout of one's own is costed on one kind of cards: name one")
     layout = _best_with(asked, own)
-    runs = layout is not None
-    if layout is None:
-        layout = filled(own, asked.workload, asked.offers[0].devices, asked.able)
-    found = examine(asked.workload, asked.offers[0], layout, asked.able)
-    problems = () if runs else found.problems
-    if not runs and not problems:
-        problems = (f"{asked.able.name} has no such layout here",)
+    if layout is not None:
+        problems: tuple[str, ...] = ()
+        found = examine(asked.workload, asked.offers[0], layout, asked.able)
+    else:
+        layout, found = _leanest_with(asked, own)
+        problems = found.problems or (f"{asked.able.name} has no such layout here",)
     fastest = predicted_of(best).step_time_s if best else found.predicted.step_time_s
     slower = found.predicted.step_time_s / fastest - 1
     return Explained(layout, own, found.predicted, problems, slower)
@@ -146,21 +172,58 @@ def _best_with(asked: Question, own: Fixed) -> Layout | None:
         plan = replace(asked, workload=replace(asked.workload, fixed=own)).best()
     except PlanError:
         return None
-    layout = layout_of(plan)
+    layout = layout_of(plan.pipelines[0])
     return layout if keeps(layout, own) else None
 
 
+def _leanest_with(asked: Question, own: Fixed) -> tuple[Layout, Examined]:
+    """Return the layout that memory alone keeps from running and that needs least, if any is so."""
+    from ..planner.space import pipeline_sizes
+
+    offer = asked.offers[0]
+    rest = max(offer.devices // ((own.tp or 1) * (own.cp or 1) * (own.dp or 1)), 1)
+    sizes = [own.pp] if own.pp else pipeline_sizes(asked.workload, rest, asked.able)
+    tried = [
+        filled(replace(own, pp=size), asked.workload, offer.devices, asked.able) for size in sizes
+    ]
+    examined = [(item, examine(asked.workload, offer, item, asked.able)) for item in tried]
+
+    def order(pair: tuple[Layout, Examined]) -> tuple[int, float]:
+        need = max(pair[1].predicted.memory_gib)
+        return len(pair[1].problems) - (need > usable_gib(offer)), need
+
+    return min(examined, key=order)
+
+
 def _distinct(choices: Iterable[Choice]) -> list[Choice]:
-    """Return the fastest of the plans that differ only in what hardly matters."""
-    found: dict[object, Choice] = {}
+    """Return the plans, the fastest first, that are no worse copy of one before them.
+
+    Of those that cut the model alike in the same place, a slower one is worth a look only if
+    it leaves more memory.
+    """
+    found: list[Choice] = []
+    least: dict[object, list[float]] = {}
     for choice in choices:
-        cuts = [
-            (mesh.tp, mesh.pp, mesh.cp, mesh.ep, mesh.dp, mesh.micro_batch)
-            for pipeline in choice.plan.pipelines
-            for mesh in pipeline.meshes
+        meshes = [mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes]
+        cut = (where(choice.slots), *((mesh.tp, mesh.pp, mesh.ep) for mesh in meshes))
+        shares = [
+            gib / usable_gib(slot.offer)
+            for gib, slot in zip(predicted_of(choice.plan).memory_gib, choice.slots, strict=True)
         ]
-        found.setdefault((where(choice.slots), *cuts), choice)
-    return list(found.values())
+        known = least.setdefault(cut, [math.inf] * len(shares))
+        if any(share <= other - SPARE for share, other in zip(shares, known, strict=True)):
+            least[cut] = [min(pair) for pair in zip(shares, known, strict=True)]
+            found.append(choice)
+    return found
+
+
+def _refused(asked: Question) -> tuple[Rejected, ...]:
+    """Return the fastest layouts that do not fit, one of those that cut alike."""
+    found: dict[object, Rejected] = {}
+    for item in rejected(asked.workload, asked.offers[0], asked.able):
+        layout = item.layout
+        found.setdefault((layout.tp, layout.cp, layout.ep, layout.pp, layout.micro_batch), item)
+    return tuple(found.values())[:SHOWN]
 
 
 def where(slots: Sequence[Slot]) -> str:
@@ -177,13 +240,10 @@ def _even_shares(asked: Question, plan: Plan) -> list[str]:
     offers = {offer.group.name: offer for offer in asked.offers}
     slowest = 0.0
     for pipeline, dp in zip(plan.pipelines, replicas, strict=True):
-        mesh = pipeline.meshes[0]
-        layers = tuple(stage.layers for stage in pipeline.stages)
         samples = max(round(share), 1)
-        layout = Layout(mesh.tp, dp, mesh.micro_batch, layers, mesh.recompute, mesh.zero)
         even = replace(asked.workload, global_batch=samples * dp, precision=plan.precision)
-        offer = offers[plan.groups[mesh.group].name]
-        slowest = max(slowest, predict(even, offer, layout).step_time_s)
+        offer = offers[plan.groups[pipeline.meshes[0].group].name]
+        slowest = max(slowest, predict(even, offer, layout_of(pipeline)).step_time_s)
     lost = slowest / predicted_of(plan).step_time_s - 1
     if lost < WORTH:
         return []
