@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, emit, names
 from supernode_slurm.plan import Plan, dumps, loads
 from supernode_slurm.planner import Fixed, plan_mixed, plan_uniform
+from supernode_slurm.planner.constants import DEFAULT
 from tests.test_frameworks import across, even, with_meshes, with_pipeline
 from tests.test_planner import offer, workload
 
@@ -136,8 +138,9 @@ def test_transformers_keeps_its_limit_of_gradients_and_saves_whole_weights() -> 
 def test_buckets_follow_bandwidth_memory_and_what_is_trained() -> None:
     plan = best("hf", zero=1)
     size = zero_of(plan)["reduce_bucket_size"]
-    # sqrt(16.06e9 B x 25 us x 34.5 GB/s) = 117.7e6 B, in elements of 2 B, rounded to a million.
-    assert size == zero_of(plan)["allgather_bucket_size"] == 58_000_000
+    # Bytes of the weights, the start of a collective, bytes per second; in elements of 2 B.
+    whole = math.sqrt(16.06e9 * DEFAULT.collective_s * DEFAULT.network * 50e9) / 2
+    assert size == zero_of(plan)["allgather_bucket_size"] == whole // 1e6 * 1e6
     inside = plans("hf", "qwen2.5-3b", 1, fixed=Fixed(zero=1))[0]
     outside = plans("hf", "qwen2.5-3b", 2, fixed=Fixed(zero=1))[0]
     sizes = [zero_of(item)["reduce_bucket_size"] for item in (inside, outside)]
@@ -145,10 +148,11 @@ def test_buckets_follow_bandwidth_memory_and_what_is_trained() -> None:
     adapters = replace(plan, training="lora")
     assert zero_of(adapters)["reduce_bucket_size"] < size / 8
     assert plan.predicted is not None
-    # 75.02 of 79.6 GiB are usable: half of the last one, over 4.5 buffers of both kinds.
-    tight = replace(plan, predicted=replace(plan.predicted, memory_gib=(74.02,)))
+    # Half of the last GiB that is usable, over 4.5 buffers of both kinds.
+    usable = 79.6 * DEFAULT.usable
+    tight = replace(plan, predicted=replace(plan.predicted, memory_gib=(usable - 1,)))
     assert zero_of(tight)["reduce_bucket_size"] == 29_000_000
-    full = replace(plan, predicted=replace(plan.predicted, memory_gib=(75.02,)))
+    full = replace(plan, predicted=replace(plan.predicted, memory_gib=(usable,)))
     assert zero_of(full)["reduce_bucket_size"] == 1_000_000
 
 
@@ -202,11 +206,14 @@ def test_what_a_framework_cannot_say_is_refused_with_what_would_run(
 @pytest.mark.parametrize("framework", [*ON_DEEPSPEED, "torchtitan"])
 def test_no_recomputation_is_planned_that_the_framework_has_not(framework: str) -> None:
     found = {plan.pipelines[0].meshes[0].recompute for plan in plans(framework)}
+    found.add(best(framework, recompute="full").pipelines[0].meshes[0].recompute)
     assert found == {"none", "full"}
+    with pytest.raises(PlanError, match="can have recompute none, full here"):
+        best(framework, recompute="selective")
 
 
 def test_torchtitan_lists_the_modules_of_uneven_stages() -> None:
-    plan = best("torchtitan", pp=2, micro_batch=1)
+    plan = best("torchtitan", pp=2, micro_batch=1, virtual_stages=1)
     parts = (
         replace(plan.pipelines[0].stages[0], layers=2),
         replace(plan.pipelines[0].stages[1], layers=1),
@@ -228,11 +235,12 @@ def test_torchtitan_lists_the_modules_of_uneven_stages() -> None:
 
 
 def test_torchtitan_shards_or_replicates() -> None:
-    for zero, replicas, shards in ((0, "4", "1"), (3, "1", "4")):
-        plan = best("torchtitan", tp=4, dp=4, zero=zero)
+    for zero, shard, shards in ((0, 0, 1), (3, 0, 4), (3, 2, 2)):
+        found = plans("torchtitan", fixed=Fixed(tp=4, dp=4, zero=zero))
+        plan = next(item for item in found if item.pipelines[0].meshes[0].shard == shard)
         sizes = options(emit(plan).arguments[:-1])
-        assert sizes["--parallelism.data_parallel_replicate_degree"] == replicas
-        assert sizes["--parallelism.data_parallel_shard_degree"] == shards
+        assert sizes["--parallelism.data_parallel_replicate_degree"] == str(4 // shards)
+        assert sizes["--parallelism.data_parallel_shard_degree"] == str(shards)
         assert sizes["--parallelism.tensor_parallel_degree"] == "4"
 
 

@@ -8,6 +8,7 @@ import yaml
 from supernode_slurm.catalogue import UnknownName
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, flagscale, megatron, names
+from supernode_slurm.frameworks.chunks import chunks
 from supernode_slurm.plan import Mesh, Pipeline, Plan, Stage
 from supernode_slurm.planner import plan_mixed, plan_uniform
 from tests.test_planner import offer, workload
@@ -226,5 +227,5 @@ def test_every_plan_for_megatron_has_its_arguments() -> None:
         given = megatron.arguments(plan)
         mesh = plan.pipelines[0].meshes[0]
         assert given[given.index("--tensor-model-parallel-size") + 1] == str(mesh.tp)
-        uneven = len({stage.layers for stage in plan.pipelines[0].stages}) > 1
+        uneven = len({chunk.layers for chunk in chunks(plan.pipelines[0])}) > 1
         assert ("--pipeline-model-parallel-layout" in given) == uneven
