@@ -171,7 +171,8 @@ class _Search:
             Held(part.cost, count, (index == 0, index == len(places) - 1))
             for index, (part, count) in enumerate(zip(places, layers, strict=True))
         ]
-        chain = Chain(tuple(stages), transfers, candidate.micro_batches)
+        tied_s = self._tied_s(candidate.parts)
+        chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s)
         predicted = self._predicted(candidate, chain)
         peaks = zip(candidate.parts, predicted.memory_gib, strict=True)
         if any(needed * GIB > self._limits[part.offer] for part, needed in peaks):
@@ -267,17 +268,12 @@ class _Search:
 
     def _least_hops_s(self, part: _Part) -> float:
         """Return the least transfers of a part's stages, whatever stands beside it."""
-        if part.pp > 1:
-            return 2 * part.pp * self._inner_s(part)
         # It has a neighbour in another mesh, which its own network cards limit.
-        return 2 * self._hop_s(part, self._nic_bs(part))
+        return 2 * (part.pp - 1) * self._inner_s(part) + self._hop_s(part, self._nic_bs(part))
 
     def _hops_s(self, part: _Part, before: float, after: float) -> float:
         """Return the transfers of a part's stages between these two crossings."""
-        if part.pp == 1:
-            return 2 * max(before, after)
-        inner = self._inner_s(part)
-        return 2 * (max(before, inner) + (part.pp - 2) * inner + max(inner, after))
+        return before + 2 * (part.pp - 1) * self._inner_s(part) + after
 
     def _stage(self, part: _Part, first: bool, last: bool, held: float) -> StageLoad:
         """Return a stage of this part without its transfers."""
@@ -291,16 +287,14 @@ class _Search:
         return self._stages[key]
 
     def _transfers(self, parts: Sequence[_Part]) -> tuple[float, ...]:
-        """Return each stage's transfers of one micro-batch, both ways."""
+        """Return each stage's transfers of one micro-batch: it waits for both neighbours."""
         hops: list[float] = []
         for part, following in zip(parts, (*parts[1:], None), strict=True):
             inner = self._inner_s(part)
             outer = inner if following is None else self._crossing_s(part, following)
             hops.extend([inner] * (part.pp - 1))
             hops.append(outer)
-        # A stage waits for the slower of the transfers before and behind it.
-        around = zip([0.0, *hops[:-1]], [*hops[:-1], 0.0], strict=True)
-        return tuple(2 * max(pair) for pair in around)
+        return tuple(map(sum, zip([0.0, *hops[:-1]], [*hops[:-1], 0.0], strict=True)))
 
     def _inner_s(self, part: _Part) -> float:
         return self._hop_s(part, part.cost.hop_bs)
@@ -318,6 +312,14 @@ class _Search:
             ends = [(item, min(nic, STAGED_BS)) for item, nic in ends]
         moved = 2 * part.dp * part.cost.tokens * self.workload.model.hidden
         return moved / min(item.ranks * nic for item, nic in ends) + part.cost.constants.transfer_s
+
+    def _tied_s(self, parts: Sequence[_Part]) -> float:
+        """Return the sum of a tied table's gradients over the first and the last stage."""
+        if not self.workload.model.tied or self.workload.training == "lora":
+            return 0.0
+        model, cost = self.workload.model, parts[0].cost
+        moved = float(cost.case.software.gradient_bytes) * model.vocab * model.hidden
+        return moved / cost.shape.tp / min(map(self._nic_bs, (parts[0], parts[-1])))
 
     def _staged(self, part: _Part, following: _Part) -> bool:
         vendors = {self.offers[item.offer].accelerator.vendor for item in (part, following)}

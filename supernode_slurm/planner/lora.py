@@ -46,7 +46,8 @@ def weight_operations(model: Model) -> float:
     per_token = model.mixture.per_token if model.mixture else 0
     mixed = model.router_params + model.shared_params + per_token * model.expert_params
     dense = model.layers - model.mixture_layers
-    inner = model.layers * model.attention_params + dense * model.dense_mlp_params
+    attention = model.attention_params - 2 * model.hidden  # Norms are no products.
+    inner = model.layers * attention + dense * model.dense_mlp_params
     return 2 * (inner + model.mixture_layers * mixed + model.table_params)
 
 

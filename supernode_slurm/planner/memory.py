@@ -172,7 +172,7 @@ def dense_parts(case: Case, constants: Constants) -> DenseParts:
     parts = DenseParts(
         layer=each * params.dense + np.where(frozen, state * dims.adapter_params / cut.tp, 0.0),
         kept=kept.kept,
-        table=(each + gathered * 2 * WEIGHT_BYTES) * params.table,
+        table=(each + gathered * np.where(frozen, 1.0, 2.0) * WEIGHT_BYTES) * params.table,
         working=kept.whole * again,
         logits=software.logit_bytes * tokens * dims.vocab / cut.tp,
         once=constants.context_gib * 2**30
@@ -205,7 +205,9 @@ def _state(case: Case, params: Params, stage: Stage) -> Numbers:
     # Two layers and the tables are whole while they compute, with one gradient.
     layer = np.where(stage.mixed > 0, params.mixed + params.experts, params.dense)
     gradient = np.where(frozen, 0.0, case.software.gradient_bytes)
-    whole = (2 * WEIGHT_BYTES + gradient) * layer + 2 * WEIGHT_BYTES * tables
+    # A frozen table has no gradient.
+    twice = np.where(frozen, 1.0, 2.0)
+    whole = (2 * WEIGHT_BYTES + gradient) * layer + twice * WEIGHT_BYTES * tables
     return np.where(frozen, lora, full) + np.where(cut.zero == 3, whole, 0.0)
 
 

@@ -40,6 +40,8 @@ class Chain:
     stages: tuple[Held, ...]
     p2p_s: tuple[float, ...]
     micro_batches: float
+    tied_s: float = 0.0
+    """To sum the gradients of a tied table."""
 
     def breakdown_s(self) -> dict[str, float]:
         """Return where the step goes; the sum is the step time.
@@ -69,7 +71,7 @@ class Chain:
             "tp": count * self.stages[slow].tp_s,
             "pp": count * self.p2p_s[slow],
             "bubble": sum(times) - times[slow],
-            "dp": max(ends) - count * times[slow],
+            "dp": max(ends) - count * times[slow] + self.tied_s,
             "optimizer": max(updates) + constants.step_s,
         }
 

@@ -84,6 +84,12 @@ def _broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
         if getattr(fixed, size) not in (None, *values):
             shown = ", ".join(map(str, values))
             return f"{able.name} can have {size.replace('_', '-')} {shown} here"
-    if not space_of(replace(workload, global_batch=offer.devices), offer, able).size:
-        return f"tp x pp x dp must be its {offer.devices} devices"
-    return f"the global batch of {workload.global_batch} is no multiple of dp x micro-batch"
+    loose = replace(workload, global_batch=offer.devices, fixed=replace(fixed, micro_batch=None))
+    if space_of(loose, offer, able).size:
+        return f"the global batch of {workload.global_batch} is no multiple of dp x micro-batch"
+    for size in ("virtual_stages", "ep", "etp", "zero"):
+        others = replace(loose.fixed, **{size: None})
+        if others != loose.fixed and space_of(replace(loose, fixed=others), offer, able).size:
+            words = f"{size.replace('_', '-')} {getattr(fixed, size)}"
+            return f"{able.name} cannot have {words} beside the other sizes"
+    return f"tp x cp x pp x dp must be its {offer.devices} devices"

@@ -129,15 +129,15 @@ def pipeline_sizes(workload: Workload, devices: int, able: Capabilities) -> list
     ]
 
 
-def zero_stages(workload: Workload, able: Capabilities, dp: int, pp: int) -> list[int]:
-    """Return the ZeRO stages worth a look.
+def zero_stages(workload: Workload, able: Capabilities, copies: int, pp: int) -> list[int]:
+    """Return the ZeRO stages worth a look, where so many devices hold the same weights.
 
-    A single replica shares nothing, whatever its optimiser is told; sharded gradients do not
+    A single copy shares nothing, whatever its optimiser is told; sharded gradients do not
     go with a pipeline in the frameworks that have both.
     """
     if workload.fixed.zero is not None:
         return kept(able.zero, workload.fixed.zero)
-    if dp == 1:
+    if copies == 1:
         return [0]
     stages = [stage for stage in able.zero if stage != 2 or pp == 1]
     return [stage for stage in stages if stage != 0 or 1 not in stages]
@@ -149,7 +149,7 @@ def expert_sizes(
     """Return the legal (EP, ETP) among the ``around`` devices of a stage, TP x CP x DP."""
     mixture, fixed = workload.model.mixture, workload.fixed
     if mixture is None:
-        return [(1, 1)]
+        return [(1, 1)] if fixed.ep in (None, 1) else []
     whole = [tp] if not able.expert_tensor else sorted({1, tp})
     found = []
     for ep in kept(divisors(mixture.experts) if able.experts else [1], fixed.ep):
@@ -201,10 +201,12 @@ def _block(
     """Return the layouts of these outer sizes, a column for each of ``NAMES``."""
     tp, cp, pp, dp, near = outer
     share = workload.global_batch // dp
+    # Experts that no tensor-parallel rank cuts are there once on each.
+    holders = cp * dp * (tp if workload.model.mixture and able.expert_tensor else 1)
     recompute = [RECOMPUTE.index(name) for name in kept(able.recompute, workload.fixed.recompute)]
     zeros = [
         (zero, shard)
-        for zero in zero_stages(workload, able, dp, pp)
+        for zero in zero_stages(workload, able, holders, pp)
         for shard in ([0, near] if zero == 3 and near else [0])
     ]
     batches = [
