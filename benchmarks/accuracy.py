@@ -210,7 +210,7 @@ def one_source_out(done: Evaluated) -> str:
     rows, means = [], []
     for name in sorted(set(names.tolist())):
         inside, outside = np.flatnonzero(names == name), np.flatnonzero(names != name)
-        found = times(predictor, fit(predictor, TIMES, None, outside), inside)
+        found = times(predictor, fit(predictor, TIMES, done.values, outside), inside)
         size = np.abs(found / done.measured[inside] - 1)
         means.append(float(size.mean()))
         rows.append([name, str(inside.size), f"{size.mean():.1%}"])

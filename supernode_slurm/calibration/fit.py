@@ -86,7 +86,8 @@ class _Problem:
         return self.values(self._best())
 
     def _best(self) -> Numbers:
-        point = np.clip(self.centre, self.low, self.high)
+        begin = [self.base.get(item.name, item.prior) for item in self.items]
+        point = np.clip(np.log(begin), self.low, self.high)
         loss, damping = self.loss(point), 1e-2
         for _ in range(ROUNDS):
             system, slope = self._normal(point)
@@ -125,7 +126,10 @@ def fit(
     base: Mapping[str, float] | None = None,
     index: NDArray[np.intp] | None = None,
 ) -> dict[str, float]:
-    """Return the values of the named constants that suit these runs best."""
+    """Return the values of the named constants that suit these runs best.
+
+    ``base`` holds the others, and where the search for these begins; without it, at their priors.
+    """
     chosen = np.arange(len(predictor.runs)) if index is None else index
     measured = np.array([predictor.runs[place].measured_s or np.nan for place in chosen])
     return _Problem(
