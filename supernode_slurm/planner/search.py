@@ -65,7 +65,7 @@ class Search:
         """
         if not self.space.size:
             return Ranked((), None)
-        bounds = self._bounds()
+        bounds = self.bounds()
         order = np.argsort(bounds, kind="stable")
         times, places = np.zeros(0), np.zeros((0, 4), np.int64)
         for start in range(0, order.size, CHUNK):
@@ -101,8 +101,8 @@ class Search:
             found.setdefault(tuple(int(column[index[place]]) for column in columns), int(place))
         return np.array(list(found.values()), np.intp)
 
-    def _bounds(self) -> Numbers:
-        """Return a step time that no split of each layout beats."""
+    def bounds(self) -> Numbers:
+        """Return for each layout of the space a step time that no split of it beats."""
         shape, which = self._shapes()
         case = self._case(shape, self._even(shape))
         layers = layers_of(case, self.constants)
