@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from supernode_slurm.data import data_dir
 from supernode_slurm.errors import PlanError, UsageError
 from supernode_slurm.inventory import Inventory, load
-from supernode_slurm.placement import Ask, Room, View, inventory_view
+from supernode_slurm.placement import Ask, Room, View, inventory_view, places
 from supernode_slurm.planner import Fixed, Layout
 from supernode_slurm.sizing import (
+    SPARE,
+    Ranked,
     Study,
     explain_alone,
     fastest_free,
@@ -25,7 +28,8 @@ from supernode_slurm.sizing import (
 )
 from supernode_slurm.sizing.changes import Change
 from supernode_slurm.sizing.layouts import layout_of
-from supernode_slurm.sizing.question import predicted_of
+from supernode_slurm.sizing.question import predicted_of, question_of
+from supernode_slurm.sizing.study import explain
 from supernode_slurm.submission.ask import ask_at
 from supernode_slurm.submission.settings import Settings
 from supernode_slurm.submission.site import look
@@ -60,22 +64,38 @@ def step_s(found: Study, number: int = 0) -> float:
 
 @pytest.mark.parametrize("cards", ["h100:64", "16", "h100:8,a100:8"])
 def test_plans_are_distinct_and_in_order(cards: str) -> None:
-    found = studied(cards=cards, model="llama-3-8b", global_batch=96)
-    keys = [
-        (item.choice.slots[0].shown, [replace_trivial(item.choice.plan)]) for item in found.ranked
-    ]
-    assert all(keys.count(key) == 1 for key in keys)
+    found = studied(cards=cards, model="llama-3-8b", global_batch=96, top=20)
     times = [step_s(found, number) for number in range(len(found.ranked))]
     assert times == sorted(times)
+    for first, second in combinations(found.ranked, 2):
+        if cut_of(first) == cut_of(second):
+            shares = zip(taken(first), taken(second), strict=True)
+            assert any(before - after >= SPARE for before, after in shares)
 
 
-def replace_trivial(plan: object) -> object:
-    """Return the sizes that make two plans different."""
-    return [
-        (mesh.tp, mesh.pp, mesh.cp, mesh.ep, mesh.dp, mesh.micro_batch)
-        for pipeline in plan.pipelines  # type: ignore[attr-defined]
-        for mesh in pipeline.meshes
-    ]
+def cut_of(item: Ranked) -> object:
+    """Return where a plan runs and how it cuts the model."""
+    lines = item.choice.plan.pipelines
+    cuts = [(mesh.tp, mesh.pp, mesh.ep) for pipeline in lines for mesh in pipeline.meshes]
+    return [slot.shown for slot in item.choice.slots], cuts
+
+
+def taken(item: Ranked) -> list[float]:
+    """Return the share of the memory of a device that a plan takes, for each group."""
+    gib = predicted_of(item.choice.plan).memory_gib
+    return [need / most for need, most in zip(gib, item.usable_gib, strict=True)]
+
+
+@pytest.mark.parametrize("model", ["llama-3-70b", "qwen3-235b-a22b"])
+def test_plans_that_leave_little_memory_are_marked(model: str) -> None:
+    found = studied(cards="h100:128", model=model, top=20)
+    assert {item.tight for item in found.ranked} == {True, False}
+    for item in found.ranked:
+        assert item.tight == (max(taken(item)) > 1 - SPARE)
+
+
+def test_there_are_as_many_plans_as_are_asked_for() -> None:
+    assert len(studied(cards="h100:64", model="llama-3-70b", top=8).ranked) == 8
 
 
 def test_ties_are_plans_within_half_the_expected_error() -> None:
@@ -151,8 +171,10 @@ def test_refused_layouts_say_by_how_much() -> None:
     found = studied(cards="h100:64", model="llama-3-70b")
     assert found.rejected
     taken = {words(layout_of(item.choice.plan.pipelines[0])) for item in found.ranked}
+    usable = found.best.usable_gib[0]
     for item in found.rejected:
         assert "GiB" in item.why
+        assert usable < item.predicted.memory_gib[0] <= 2 * usable + 1
         assert words(item.layout) not in taken
 
 
@@ -190,6 +212,61 @@ def test_ones_own_layout_that_cannot_run_says_why(own: str, why: str) -> None:
     assert explained is not None
     assert explained.problems
     assert any(why in problem for problem in explained.problems)
+
+
+@pytest.mark.parametrize("framework", ["megatron", "mindspeed", "torchtitan", "flagscale"])
+def test_ones_own_best_layout_of_a_mixture_is_as_fast_as_the_best(framework: str) -> None:
+    room = room_of("mixed")
+    ask = ask_of(room.inventory, cards="h100:128", model="qwen3-235b-a22b", framework=framework)
+    asked = question_of(ask, places(room, ask)[0][0])
+    best = asked.best()
+    own = explain(asked, parse_layout(plan_words(best), "--explain")[0], best)
+    assert own.problems == ()
+    assert own.slower == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("framework", "own", "why"),
+    [
+        ("megatron", "ep=7", "ep 7 does not divide 128 experts"),
+        ("megatron", "tp=4,ep=8,etp=2", "megatron has no etp 2 under tp 4 and ep 8"),
+        ("torchtitan", "tp=4,ep=8,etp=4", "torchtitan has no etp 4 under tp 4 and ep 8"),
+        ("megatron", "pp=64,ep=128", "is no multiple of ep x etp = 128"),
+        ("megatron", "tp=1,pp=1,ep=1", "GiB"),
+    ],
+)
+def test_ones_own_layout_of_a_mixture_that_cannot_run_says_why(
+    framework: str, own: str, why: str
+) -> None:
+    room = room_of("mixed")
+    ask = ask_of(room.inventory, cards="h100:128", model="qwen3-235b-a22b", framework=framework)
+    explained = explain_alone(room, ask, parse_layout(own, "--explain")[0])
+    assert any(why in problem for problem in explained.problems), explained.problems
+
+
+def test_what_is_left_open_of_a_layout_that_does_not_fit_needs_the_least_memory() -> None:
+    room = room_of("mixed")
+    ask = ask_of(room.inventory, cards="h100:128", model="deepseek-v3")
+    found = explain_alone(room, ask, Fixed(tp=2))
+    assert found.layout.pp > 1
+    assert found.layout.ep > 1
+    assert len(found.problems) == 1
+    assert (
+        found.predicted.memory_gib
+        < explain_alone(room, ask, Fixed(tp=2, pp=1)).predicted.memory_gib
+    )
+    kept = explain_alone(room, ask, Fixed(tp=2, ep=16))
+    assert (kept.layout.ep, len(kept.problems)) == (16, 1)
+    assert "GiB" in kept.problems[0]
+
+
+def test_a_larger_batch_takes_longer_to_load() -> None:
+    room = room_of("mixed")
+    ask = replace(ask_of(room.inventory, cards="h100:8", model="llama-3-8b"), data_s=1e4)
+    (slots,) = places(room, ask)[0][:1]
+    asked = question_of(ask, slots)
+    once, twice = (predicted_of(asked.with_batch(size).best()) for size in (1024, 2048))
+    assert (once.step_time_s, twice.step_time_s) == (pytest.approx(1e4), pytest.approx(2e4))
 
 
 def test_a_layout_is_explained_where_no_plan_fits() -> None:

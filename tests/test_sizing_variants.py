@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from supernode_slurm.catalogue import find_model
 from supernode_slurm.errors import PlanError, UsageError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.frameworks import names as framework_names
+from supernode_slurm.placement import ordinary_offer, places
+from supernode_slurm.planner import Layout, Workload, predict
 from supernode_slurm.sizing import (
     Move,
     Wiring,
@@ -60,6 +64,73 @@ def test_a_worse_network_is_never_faster() -> None:
     assert times[0] < times[-1]
     assert found.best.oversubscription == 1.0
     assert found.best.slower < 0
+
+
+@pytest.mark.parametrize("model", ["llama-3-70b", "qwen3-235b-a22b"])
+def test_no_wiring_beats_a_switch(model: str) -> None:
+    found = tried("mixed", "ring,torus,full-mesh,clos,fat-tree", cards="h100:64", model=model)
+    times = {
+        item.interconnect: predicted_of(item.plan).step_time_s
+        for item in found.variants
+        if item.plan
+    }
+    assert times["switch"] == times["clos"] == times["fat-tree"]
+    assert times["switch"] < min(times["torus"], times["ring"], times["full-mesh"])
+
+
+def test_cards_with_links_of_their_own_lose_them_behind_a_switch() -> None:
+    found = tried("fullmesh64", "switch", cards="64", model="llama-3-70b")
+    assert [item.interconnect for item in found.variants] == ["full-mesh", "switch"]
+    mesh, switch = (predicted_of(item.plan).step_time_s for item in found.variants if item.plan)
+    assert switch < mesh
+
+
+def test_a_small_job_in_a_full_mesh_has_the_links_to_its_own_devices_alone() -> None:
+    room = room_of("fullmesh64")
+    whole, part = (
+        places(room, ask_of(room.inventory, model="llama-3-8b", cards=cards))[0][0][0].offer
+        for cards in ("64", "8")
+    )
+    # 100 GB/s over 63 links.
+    assert whole.accelerator.p2p_gbs == part.accelerator.p2p_gbs == pytest.approx(100 / 63)
+    layout = Layout(8, 1, 1, (32,))
+    asked = Workload(find_model("llama-3-8b"), 4096, 8)
+    behind_a_switch = replace(
+        part, interconnect="switch", accelerator=replace(part.accelerator, card_p2p_gbs=None)
+    )
+    tp = [predict(asked, on, layout).breakdown_s["tp"] for on in (part, behind_a_switch)]
+    assert tp[0] > 4 * tp[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "cards", "kind", "rail_gbs"),
+    [
+        ("mixed", "h100:64", "switch", 0.0),
+        ("mixed", "a100:16", "switch", 0.0),
+        ("torus", "64", "torus", 0.0),
+        ("ring", "64", "ring", 25.0),
+        ("fullmesh64", "64", "full-mesh", 0.0),
+    ],
+)
+def test_an_offer_says_its_wiring_and_what_one_network_card_gives(
+    name: str, cards: str, kind: str, rail_gbs: float
+) -> None:
+    room = room_of(name)
+    (slots,) = places(room, ask_of(room.inventory, model="llama-3-8b", cards=cards))[0]
+    offer = slots[0].offer
+    assert (offer.interconnect, offer.rail_gbs) == (kind, rail_gbs)
+
+
+def test_ordinary_nodes_have_no_wiring_between_them() -> None:
+    room = room_of("torus")
+    (slots,) = places(room, ask_of(room.inventory, model="llama-3-8b", cards="64"))[0]
+    offer = slots[0].offer
+    own = ordinary_offer(offer, offer.accelerator)
+    assert (own.interconnect, own.domain_nodes) == ("switch", 1)
+    meshed = room_of("fullmesh64")
+    (slots,) = places(meshed, ask_of(meshed.inventory, model="llama-3-8b", cards="64"))[0]
+    card = meshed.inventory.accelerator("metax-c550")
+    assert ordinary_offer(slots[0].offer, card).accelerator.p2p_gbs is None
 
 
 def test_within_one_supernode_the_network_does_not_matter() -> None:

@@ -3,7 +3,7 @@
 from .choose import Ask, Choice, choose, places, remarks, workload_of
 from .gain import Gain, in_supernode, ordinary_offer
 from .limits import Limits
-from .slots import Room, Slot, Wanted, describe, device_types, find_slots
+from .slots import Room, Slot, Wanted, describe, device_types, find_slots, meshed
 from .span import Span
 from .view import View, inventory_view, live_view
 
@@ -24,6 +24,7 @@ __all__ = [
     "in_supernode",
     "inventory_view",
     "live_view",
+    "meshed",
     "ordinary_offer",
     "places",
     "remarks",

@@ -63,7 +63,8 @@ def ordinary_offer(offer: Offer, card: Accelerator) -> Offer:
     """Return the same nodes as if the scale-up fabric ended at each of them."""
     link = card.scale_up_gbs or offer.scale_up_gbs
     link = min(link, offer.scale_up_gbs)
-    return replace(offer, domain_nodes=1, scale_up_gbs=link, interconnect=POOL)
+    own = replace(offer, accelerator=card, interconnect=POOL)
+    return replace(own, domain_nodes=1, scale_up_gbs=link)
 
 
 def _layout(mesh: Mesh) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .. import hostlist
-from ..catalogue import platform
+from ..catalogue import Accelerator, platform
 from ..errors import PlanError
 from ..inventory import Devices, Inventory, NodeClass, Pool, Supernode
 from ..plan import DeviceGroup
@@ -297,6 +297,8 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
     else:
         domain_nodes, kind = 1, POOL
         link, latency = accelerator.scale_up_gbs, NODE_LATENCY_NS
+    if kind == "full-mesh" and accelerator.card_p2p_gbs is None:
+        accelerator = meshed(accelerator, link or 0.0, domain)
     node_devices = holder.nodes.device_count
     rail_gbs = fabric.rail_gbs if fabric and (fabric.rails or 0) < node_devices else None
     return Offer(
@@ -320,6 +322,12 @@ def _calibration(inventory: Inventory) -> tuple[tuple[str, float], ...]:
     from ..planner.constants import checked
 
     return checked(inventory.calibration.constants, inventory.calibration.source)
+
+
+def meshed(card: Accelerator, link_gbs: float, domain: Supernode | Pool) -> Accelerator:
+    """Return a card whose bandwidth is that of its links to all others of a supernode."""
+    count = sum(len(nodes.hosts) * nodes.device_count for nodes in domain.nodes)
+    return replace(card, card_p2p_gbs=link_gbs * card.devices_per_card / max(count - 1, 1))
 
 
 def _unknown(inventory: Inventory, holder: _Holder, offer: Offer) -> str:

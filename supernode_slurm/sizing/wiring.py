@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from ..errors import PlanError, UsageError, nearest
-from ..inventory import Inventory, Supernode
+from ..inventory import Inventory, Pool, Supernode
 from ..inventory.schema import INTERCONNECTS
-from ..placement import Ask, Choice, Room, choose
+from ..placement import Ask, Choice, Room, choose, meshed
 from ..plan import Plan
 from ..planner import Offer
 from .question import predicted_of, question_of
@@ -81,7 +81,8 @@ def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) 
     if len(choice.slots) > 1:
         raise PlanError("variants are planned on one kind of cards: name one")
     offer = choice.slots[0].offer
-    kind, ratio = _present(room.inventory, choice)
+    domain = room.inventory.domain(choice.slots[0].domains[0])
+    kind, ratio = _present(room.inventory, domain)
     if kinds and not kind:
         raise PlanError(
             f"--interconnect: {choice.slots[0].shown} is no supernode; ask for cards of one with "
@@ -96,7 +97,7 @@ def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) 
         own = (shape, over) == (kind, ratio)
         other = replace(offer, network_gbs=offer.network_gbs * ratio / over)
         try:
-            plan = asked.on(_wired(other, shape) if shape != kind else other).best()
+            plan = asked.on(_wired(other, shape, domain) if shape != kind else other).best()
         except PlanError as error:
             found.append(Variant(shape, over, own, None, str(error)))
             continue
@@ -111,18 +112,16 @@ def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) 
     return Wiring(choice, whole, offer.devices > offer.domain_devices)
 
 
-def _wired(offer: Offer, kind: str) -> Offer:
+def _wired(offer: Offer, kind: str, domain: Supernode | Pool) -> Offer:
     """Return the offer with another interconnect, whose links its cards then have."""
     card = replace(offer.accelerator, card_p2p_gbs=None)
     if kind == "full-mesh":
-        each = offer.scale_up_gbs / max(offer.domain_devices - 1, 1)
-        card = replace(card, card_p2p_gbs=each * card.devices_per_card)
+        card = meshed(card, offer.scale_up_gbs, domain)
     return replace(offer, interconnect=kind, accelerator=card)
 
 
-def _present(inventory: Inventory, choice: Choice) -> tuple[str, float]:
+def _present(inventory: Inventory, domain: Supernode | Pool) -> tuple[str, float]:
     """Return the kind of interconnect of a place, empty for a pool, and its oversubscription."""
-    domain = inventory.domain(choice.slots[0].domains[0])
     fabric = inventory.fabric_of(domain.hosts[0])
     kind = domain.interconnect.kind if isinstance(domain, Supernode) else ""
     return kind, fabric.oversubscription if fabric else 1.0
