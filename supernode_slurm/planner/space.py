@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from .workload import RECOMPUTE, Capabilities, Offer, Workload
 
-Sizes = NDArray[np.int64]
+Sizes = NDArray[np.int32]
+"""Half as wide as usual: there may be millions of layouts."""
 
 T = TypeVar("T", int, str)
 
@@ -66,7 +67,7 @@ def space_of(workload: Workload, offer: Offer, able: Capabilities) -> Space:
     ]
     return Space(
         {
-            name: np.concatenate([block[place] for block in blocks] or [np.zeros(0, np.int64)])
+            name: np.concatenate([block[place] for block in blocks] or [np.zeros(0, np.int32)])
             for place, name in enumerate(NAMES)
         }
     )
@@ -222,14 +223,14 @@ def _block(
         range(len(zeros)),
         recompute,
     ]
-    grid = np.meshgrid(*(np.array(axis, np.int64) for axis in axes), indexing="ij")
+    grid = np.meshgrid(*(np.array(axis, np.int32) for axis in axes), indexing="ij")
     which, batch, zero, again = (axis.ravel() for axis in grid)
 
     def read(pairs: Sequence[tuple[int, int]], index: Sizes, place: int) -> Sizes:
-        return np.array(pairs, np.int64).reshape(-1, 2)[index, place]
+        return np.array(pairs, np.int32).reshape(-1, 2)[index, place]
 
     def same(value: int) -> Sizes:
-        return np.full(which.size, value, np.int64)
+        return np.full(which.size, value, np.int32)
 
     stage, shard = read(zeros, zero, 0), read(zeros, zero, 1)
     ep, etp = read(experts, which, 0), read(experts, which, 1)
