@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from supernode_slurm.catalogue import find_model
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, emit, names
 from supernode_slurm.frameworks.chunks import chunks
@@ -222,6 +223,30 @@ def test_a_precision_is_told_or_refused_as_the_table_says(framework: str, precis
 def test_what_a_framework_cannot_cut_is_refused(asked: Plan, reason: str) -> None:
     with pytest.raises(PlanError, match=reason):
         emit(asked)
+
+
+@pytest.mark.parametrize(
+    ("model", "modules"),
+    [
+        ("llama-3-8b", "mlp"),
+        ("mixtral-8x7b", "moe_act layernorm"),
+        ("deepseek-v3", "moe_act layernorm mla_up_proj shared_experts mlp"),
+    ],
+)
+def test_selective_recomputation_is_what_the_planner_leaves_out_of_memory(
+    model: str, modules: str
+) -> None:
+    cut = replace(mesh(dp=8), recompute="selective")
+    layers = (find_model(model).layers,)
+    asked = replace(plan("megatron", cut, layers, model=model), precision="fp8")
+    emitted = emit(asked)
+    assert f"--recompute-modules {modules} --context" in " ".join(emitted.arguments)
+    assert any("--moe-grouped-gemm" in note for note in emitted.notes) == (modules != "mlp")
+    inside = yaml.safe_load(emit(replace(asked, framework="flagscale")).files["flagscale.yaml"])
+    found = inside["system"]["recompute_modules"]
+    assert (found if isinstance(found, list) else [found]) == modules.split()
+    words = " ".join(emit(replace(asked, framework="flagscale")).arguments)
+    assert f"--recompute-modules {modules} --" in words
 
 
 def test_flagscale_on_one_kind_is_the_megatron_inside_it() -> None:

@@ -107,11 +107,12 @@ def _uniform(plan: Plan) -> str:
 
 
 def _settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each option's name, and its value as YAML has it; each takes one or none."""
-    for word, following in zip(words, [*words[1:], "--"], strict=True):
-        if word.startswith("--"):
-            value = "true" if following.startswith("--") else following
-            yield word[2:].replace("-", "_"), f'"{value}"' if "*" in value else value
+    """Yield each option's name, and its values as YAML has them."""
+    starts = [place for place, word in enumerate(words) if word.startswith("--")]
+    for start, end in zip(starts, [*starts[1:], len(words)], strict=True):
+        values = words[start + 1 : end] or ["true"]
+        text = values[0] if len(values) == 1 else f"[{', '.join(values)}]"
+        yield words[start][2:].replace("-", "_"), f'"{text}"' if "*" in text else text
 
 
 def _model(plan: Plan) -> str:

@@ -7,18 +7,11 @@ from ..plan import Mesh, Pipeline, Plan
 from .chunks import Chunk, chunks
 from .single import has_experts, model_of, single
 
-_RECOMPUTE = {
-    "none": (),
-    "selective": ("--recompute-granularity", "selective", "--recompute-modules", "mlp"),
-    "full": (
-        "--recompute-granularity",
-        "full",
-        "--recompute-method",
-        "uniform",
-        "--recompute-num-layers",
-        "1",
-    ),
-}
+_FULL = (
+    *("--recompute-granularity", "full"),
+    *("--recompute-method", "uniform"),
+    *("--recompute-num-layers", "1"),
+)
 
 # Of the recipes for FP8 the one without a history of maxima; formats are Transformer Engine's
 # defaults of each recipe (NVIDIA/TransformerEngine, docs/api/common.rst).
@@ -47,7 +40,7 @@ def arguments(plan: Plan) -> list[str]:
         *("--micro-batch-size", str(mesh.micro_batch)),
         *("--global-batch-size", str(plan.global_batch)),
         *_precision(plan),
-        *_RECOMPUTE[mesh.recompute],
+        *_recompute(plan, mesh),
         *_context(plan, mesh),
         *_experts(plan, mesh),
         *(["--sequence-parallel"] if mesh.sequence_parallel else []),
@@ -67,6 +60,11 @@ def notes(plan: Plan) -> tuple[str, ...]:
             "the plan sends tokens to their experts only: the script must say "
             "--moe-token-dispatcher-type alltoall or flex, Megatron's default sends them to all"
         )
+    modules = _recompute(plan, plan.pipelines[0].meshes[0])
+    if "moe_act" in modules:
+        found.append("moe_act is recomputed: the script must say --moe-grouped-gemm")
+    if "shared_experts" in modules:
+        found.append("shared_experts is recomputed: not beside --moe-shared-expert-overlap")
     if model is not None and model.mtp:
         found.append(f"{model.name} has MTP: the script must say --mtp-num-layers {model.mtp}")
     return tuple(found)
@@ -76,6 +74,23 @@ def _precision(plan: Plan) -> tuple[str, ...]:
     if plan.framework == "mindspeed" and plan.precision == "nvfp4":
         raise PlanError("MindSpeed has no FP4; take fp8, mxfp8, bf16 or fp16")
     return _PRECISION[plan.precision]
+
+
+def _recompute(plan: Plan, mesh: Mesh) -> tuple[str, ...]:
+    """Return what is computed again: of a mixture what the planner's memory model leaves out."""
+    if mesh.recompute != "selective":
+        return _FULL if mesh.recompute == "full" else ()
+    modules, model = ["mlp"], model_of(plan)
+    if model is not None and model.mixture is not None:
+        again = {
+            "moe_act": True,
+            "layernorm": True,
+            "mla_up_proj": model.latent is not None,
+            "shared_experts": model.mixture.shared_ffn > 0,
+            "mlp": bool(model.mixture.dense_layers),
+        }
+        modules = [name for name, has in again.items() if has]
+    return ("--recompute-granularity", "selective", "--recompute-modules", *modules)
 
 
 def _context(plan: Plan, mesh: Mesh) -> list[str]:
