@@ -128,7 +128,7 @@ def _step_time(choice: Choice) -> float:
 
 def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     """Return what the user should know about a choice, in words."""
-    found = [*_worth(inventory, ask, choice), *_compare_alone(ask, choice)]
+    found = [*_worth(inventory, ask, choice), *_compare_alone(ask, choice), *_apart(choice)]
     devices = choice.plan.devices
     if ask.open_cards and devices != ask.cards[0][1]:
         found.insert(
@@ -147,6 +147,19 @@ def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
         return [f"supernode {choice.slots[0].shown}: {choice.gain}"]
     least = f"{ask.least_gain or 0:.0%}"
     return [f"to the pool: a supernode gains {choice.gain.share:+.0%}, the policy wants {least}"]
+
+
+def _apart(choice: Choice) -> list[str]:
+    """Return a warning of expert groups that lie in several fabrics: their traffic can stall."""
+    found = []
+    for mesh in (mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes):
+        together = choice.slots[mesh.group].offer.domain_devices
+        if mesh.ep > 1 and mesh.ep * mesh.etp > together:
+            found.append(
+                f"expert parallelism over {mesh.ep * mesh.etp} devices leaves the fabric of "
+                f"{together}: a slow link stalls all of them; ep within it is safer"
+            )
+    return found
 
 
 def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
@@ -234,7 +247,7 @@ def _enough_nodes(room: Room, slots: tuple[Slot, ...]) -> None:
         if mine & others and wanted > usable:
             raise PlanError(
                 f"{first.group.name} and {second.group.name} take nodes of their own: "
-                f"{wanted} nodes wanted, {usable} usable"
+                f"{wanted} nodes wanted, {usable} usable; ask for one of the kinds"
             )
 
 
