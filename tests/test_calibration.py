@@ -105,6 +105,7 @@ def test_runs_predicted_together_are_predicted_as_alone(published: list[Run]) ->
         ({"model__seq": 1.5}, "model.seq must be"),
         ({"hardware__count": 10**12}, "hardware.count must be"),
         ({"parallel__pp": True}, "parallel.pp must be"),
+        ({"hardware__accelerator": "A100-SXM4-80GB", "parallel__precision": "FP8"}, "no units for"),
         ({"hardware__accelerator": "NoSuchCard 9000"}, "'NoSuchCard 9000' is not in the catalogue"),
     ],
 )

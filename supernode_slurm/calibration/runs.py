@@ -21,6 +21,7 @@ from ..errors import PlanError
 from ..plan import DeviceGroup
 from ..planner import Layout, Offer, Workload
 from ..planner.build import layers_of_stages
+from ..planner.figures import figures_of
 from ..planner.rates import through_host
 from .stacks import stack_name
 
@@ -126,6 +127,8 @@ def run_of(raw: dict[str, Any]) -> Run:
         offer.accelerator.peak_tflops("bf16") for offer in offers
     ):
         workload = replace(workload, precision="fp16")
+    for offer in offers:
+        figures_of(offer.accelerator, workload.precision)
     failed = next((key for key in ("oom", "oom_or_failed") if measured.get(key)), "")
     return Run(
         id=str(raw["id"]),
