@@ -191,6 +191,8 @@ def _print_dry_run(prepared: Prepared) -> None:
 
 def summary(prepared: Prepared) -> str:
     """Return the plan in one line."""
+    from ..placement import mesh_words
+
     plan = prepared.choice.plan
     if not plan.pipelines or plan.predicted is None:
         return "placed, not planned"
@@ -199,7 +201,7 @@ def summary(prepared: Prepared) -> str:
         for mesh in pipeline.meshes:
             group = plan.groups[mesh.group]
             parts.append(
-                f"{group.devices} {group.name}: TP={mesh.tp} PP={mesh.pp} DP={mesh.dp} "
+                f"{group.devices} {group.name}: {mesh_words(mesh)} "
                 f"micro-batch {mesh.micro_batch}, {pipeline.samples} of {plan.global_batch} samples"
             )
     found = plan.predicted

@@ -1,7 +1,7 @@
 """A plan and a cluster: which nodes."""
 
 from .choose import Ask, Choice, choose, places, remarks, workload_of
-from .gain import Gain, in_supernode, ordinary_offer
+from .gain import Gain, in_supernode, mesh_words, ordinary_offer
 from .limits import Limits
 from .slots import Room, Slot, Wanted, describe, device_types, find_slots, meshed
 from .span import Span
@@ -24,6 +24,7 @@ __all__ = [
     "in_supernode",
     "inventory_view",
     "live_view",
+    "mesh_words",
     "meshed",
     "ordinary_offer",
     "places",

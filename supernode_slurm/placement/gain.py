@@ -25,7 +25,7 @@ class Gain:
     there: Mesh
 
     def __str__(self) -> str:
-        inside, outside = _layout(self.here), _layout(self.there)
+        inside, outside = mesh_words(self.here), mesh_words(self.there)
         why = f"{inside} inside the domain"
         if inside != outside:
             why += f", {outside} there"
@@ -67,7 +67,8 @@ def ordinary_offer(offer: Offer, card: Accelerator) -> Offer:
     return replace(own, domain_nodes=1, scale_up_gbs=link)
 
 
-def _layout(mesh: Mesh) -> str:
+def mesh_words(mesh: Mesh) -> str:
+    """Return how a mesh cuts the model, CP and EP where it has them."""
     more = "".join(
         f"{name}={size} " for name, size in (("CP", mesh.cp), ("EP", mesh.ep)) if size > 1
     )

@@ -27,9 +27,7 @@ def examine(workload: Workload, offer: Offer, layout: Layout, able: Capabilities
     return Examined(predicted, tuple(found))
 
 
-def rejected(
-    workload: Workload, offer: Offer, able: Capabilities, most: int = 8
-) -> tuple[Rejected, ...]:
+def rejected(workload: Workload, offer: Offer, able: Capabilities) -> tuple[Rejected, ...]:
     """Return the fastest legal layouts that would fit into twice the memory, and by how much.
 
     None of them where the memory there is does not stand in the way.
@@ -37,12 +35,11 @@ def rejected(
     workload = agree_precision(workload, [offer], able)
     search = Search(workload, _roomy(offer), able)
     found = search.best(KEEP)
-    missed = [
+    return tuple(
         Rejected(layout, predicted, short(predicted, offer))
         for layout, predicted in zip(found.layouts, predictions(search, found), strict=True)
         if max(predicted.memory_gib) > usable_gib(offer)
-    ]
-    return tuple(missed[:most])
+    )
 
 
 def _roomy(offer: Offer) -> Offer:

@@ -196,34 +196,44 @@ def _leanest_with(asked: Question, own: Fixed) -> tuple[Layout, Examined]:
 
 
 def _distinct(choices: Iterable[Choice]) -> list[Choice]:
-    """Return the plans, the fastest first, that are no worse copy of one before them.
-
-    Of those that cut the model alike in the same place, a slower one is worth a look only if
-    it leaves more memory.
-    """
-    found: list[Choice] = []
-    least: dict[object, list[float]] = {}
+    """Return the plans, the fastest first, that are no worse copy of one before them."""
+    found, least = [], _Least({})
     for choice in choices:
         meshes = [mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes]
         cut = (where(choice.slots), *((mesh.tp, mesh.pp, mesh.ep) for mesh in meshes))
-        shares = [
-            gib / usable_gib(slot.offer)
-            for gib, slot in zip(predicted_of(choice.plan).memory_gib, choice.slots, strict=True)
-        ]
-        known = least.setdefault(cut, [math.inf] * len(shares))
-        if any(share <= other - SPARE for share, other in zip(shares, known, strict=True)):
-            least[cut] = [min(pair) for pair in zip(shares, known, strict=True)]
+        usable = [usable_gib(slot.offer) for slot in choice.slots]
+        if least.lowered(cut, predicted_of(choice.plan), usable):
             found.append(choice)
     return found
 
 
 def _refused(asked: Question) -> tuple[Rejected, ...]:
-    """Return the fastest layouts that do not fit, one of those that cut alike."""
-    found: dict[object, Rejected] = {}
-    for item in rejected(asked.workload, asked.offers[0], asked.able):
-        layout = item.layout
-        found.setdefault((layout.tp, layout.cp, layout.ep, layout.pp, layout.micro_batch), item)
-    return tuple(found.values())[:SHOWN]
+    """Return the fastest layouts that do not fit and are no worse copy of one before them."""
+    offer, least = asked.offers[0], _Least({})
+    missed = rejected(asked.workload, offer, asked.able)
+    usable = [usable_gib(offer)]
+    found = [
+        item
+        for item in missed
+        if least.lowered((item.layout.tp, item.layout.pp, item.layout.ep), item.predicted, usable)
+    ]
+    return tuple(found[:SHOWN])
+
+
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """The least memory so far of layouts that cut the model alike, as shares for each group."""
+
+    shares: dict[object, list[float]]
+
+    def lowered(self, cut: object, found: Predicted, usable: Sequence[float]) -> bool:
+        """Tell whether a slower layout is worth a look: it leaves more memory somewhere."""
+        mine = [gib / most for gib, most in zip(found.memory_gib, usable, strict=True)]
+        known = self.shares.get(cut, [math.inf] * len(mine))
+        if all(share > other - SPARE for share, other in zip(mine, known, strict=True)):
+            return False
+        self.shares[cut] = [min(pair) for pair in zip(mine, known, strict=True)]
+        return True
 
 
 def where(slots: Sequence[Slot]) -> str:
