@@ -74,7 +74,9 @@ def table() -> str:
 def ran(cards: int, network: float = 1.0, **said: object) -> Study:
     """Return the answer for the usual layout on ordinary nodes."""
     inventory = load(SITE)
-    fabrics = tuple(replace(item, rail_gbs=item.rail_gbs * network) for item in inventory.fabrics)
+    fabrics = tuple(
+        replace(item, rail_gbs=(item.rail_gbs or 0) * network) for item in inventory.fabrics
+    )
     inventory = replace(inventory, fabrics=fabrics)
     words = {"framework": "mindspeed", "global_batch": 256, **said}
     ask = ask_of(inventory, model="llama-2-70b", cards=f"ascend910b2:{cards}", **words)
