@@ -79,7 +79,10 @@ def planned(model: str, card: str) -> Measured:
     taken = time.perf_counter() - start
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Measured(
-        words(layout_of(best.pipelines[0])), taken, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
+        words(layout_of(best.pipelines[0])),
+        taken,
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss * 1024 / 1e6,
     )
 
 
