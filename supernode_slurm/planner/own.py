@@ -19,6 +19,7 @@ def examine(workload: Workload, offer: Offer, layout: Layout, able: Capabilities
     predicted = predict(workload, offer, layout)
     found = [
         *_sizes(workload, offer, layout),
+        *_tensor(workload, offer, layout, able),
         *_batches(workload, layout),
         *_abilities(workload, layout, able),
     ]
@@ -60,10 +61,9 @@ def _sizes(workload: Workload, offer: Offer, layout: Layout) -> list[str]:
     size = layout.tp * layout.cp * layout.pp * layout.dp
     if size != offer.devices:
         found.append(f"tp x cp x pp x dp is {size}, there are {offer.devices} devices")
-    if model.heads % layout.tp:
-        found.append(f"tp {layout.tp} does not divide {model.heads} heads")
-    if layout.tp > offer.domain_devices:
-        found.append(f"tp {layout.tp} leaves the fabric of {offer.domain_devices} devices")
+    held = sum(layout.layers)
+    if held != model.layers:
+        found.append(f"the stages hold {held} layers, {model.name} has {model.layers}")
     if min(layout.layers) < 1:
         found.append(f"pp {layout.pp} is more than the {model.layers} layers")
     part = layout.cp * math.lcm(2, layout.tp)
@@ -78,6 +78,29 @@ def _sizes(workload: Workload, offer: Offer, layout: Layout) -> list[str]:
         found.append(f"{model.name} has no experts for ep {layout.ep}")
     if model.mixture is not None and model.mixture.experts % layout.ep:
         found.append(f"ep {layout.ep} does not divide {model.mixture.experts} experts")
+    if model.mixture is not None and model.mixture.ffn % layout.etp:
+        found.append(f"etp {layout.etp} does not divide an expert's width of {model.mixture.ffn}")
+    return found
+
+
+def _tensor(workload: Workload, offer: Offer, layout: Layout, able: Capabilities) -> list[str]:
+    model, tp = workload.model, layout.tp
+    if tp == 1:
+        return []
+    parts = {
+        f"{model.heads} heads": model.heads,
+        f"an MLP's width of {model.ffn}": model.ffn,
+        f"a sequence of {workload.sequence}": workload.sequence,
+    }
+    copied = able.copies_kv_heads and tp % model.kv_heads == 0
+    if model.latent is None and not copied:
+        parts[f"{model.kv_heads} key heads"] = model.kv_heads
+    found = [f"tp {tp} does not divide {what}" for what, size in parts.items() if size % tp]
+    fabric = offer.domain_devices
+    if tp > fabric:
+        found.append(f"tp {tp} leaves the fabric of {fabric} devices")
+    elif fabric % tp:
+        found.append(f"tp {tp} does not divide the fabric of {fabric} devices")
     return found
 
 
@@ -95,24 +118,35 @@ def _batches(workload: Workload, layout: Layout) -> list[str]:
             f"{count} micro-batches are no multiple of {layout.pp} stages, which virtual stages "
             "demand"
         )
+    if min(layout.layers) < layout.virtual_stages:
+        found.append(
+            f"a stage of {min(layout.layers)} layers has no {layout.virtual_stages} chunks"
+        )
     return found
 
 
 def _abilities(workload: Workload, layout: Layout, able: Capabilities) -> list[str]:
+    uneven = len(set(layout.layers)) > 1
+    chunked = layout.virtual_stages > 1
+    rest = any(layers % layout.virtual_stages for layers in layout.layers)
     wanted = {
         "tensor parallelism": layout.tp > 1 and not able.tensor,
         "pipelines": layout.pp > 1 and not able.pipeline,
         "context parallelism": layout.cp > 1 and not able.context,
         "expert parallelism": layout.ep > 1 and not able.experts,
-        "virtual stages": layout.virtual_stages > 1 and not able.virtual_stages,
+        "virtual stages": chunked and not able.virtual_stages,
+        "uneven virtual stages": chunked and (uneven or rest) and not able.uneven_virtual,
         f"zero {layout.zero}": layout.zero not in able.zero and layout.dp > 1,
+        "zero 2 beside a pipeline": layout.zero == 2 and layout.pp > 1,
+        "hybrid sharding": layout.shard > 0 and not able.hybrid,
         f"recompute {layout.recompute}": layout.recompute not in able.recompute,
-        "uneven stages": len(set(layout.layers)) > 1 and not able.uneven_stages,
+        "uneven stages": uneven and not able.uneven_stages,
         "pipeline that ends with MTP": layout.pp > 1
         and workload.model.mtp > 0
         and not able.pipelined_mtp,
         f"etp {layout.etp} under tp {layout.tp} and ep {layout.ep}": _foreign(layout, able)
         and workload.model.mixture is not None,
+        f"ep {layout.ep} beyond the replicas that share weights": _apart(layout, able),
     }
     return [f"{able.name} has no {what}" for what, missing in wanted.items() if missing]
 
@@ -122,3 +156,10 @@ def _foreign(layout: Layout, able: Capabilities) -> bool:
     if able.whole_experts and layout.ep > 1:
         return layout.etp > 1
     return layout.etp not in ((1, layout.tp) if able.expert_tensor else (layout.tp,))
+
+
+def _apart(layout: Layout, able: Capabilities) -> bool:
+    """Tell whether experts would be parallel over replicas that hold the same weights."""
+    copies = (layout.shard or layout.dp) if layout.zero == 3 else 1
+    together = layout.tp * layout.cp * copies
+    return able.sharded_experts and together % (layout.ep * layout.etp) > 0

@@ -1,0 +1,152 @@
+"""A layout of the user's own is refused exactly where the search does not have it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supernode_slurm.catalogue import Model
+from supernode_slurm.frameworks import capabilities
+from supernode_slurm.planner import (
+    Capabilities,
+    Layout,
+    Offer,
+    Workload,
+    examine,
+    plan_uniform,
+    predict,
+    rejected,
+)
+from supernode_slurm.planner.build import layers_of_stages
+from supernode_slurm.planner.costs import usable_gib
+from tests.test_planner import offer, workload
+from tests.test_planner_search import A100, DEEP, DENSE, MIXED, key_of, rows, sized
+
+sizes = st.sampled_from([1, 1, 2, 4, 8])
+layouts = st.builds(
+    lambda tp, cp, ep, etp, pp, dp, virtual, micro, layers: Layout(
+        tp,
+        dp,
+        micro,
+        layers_of_stages(layers, pp),
+        zero=1,
+        sequence_parallel=tp > 1,
+        virtual_stages=virtual,
+        cp=cp,
+        ep=ep,
+        etp=etp,
+    ),
+    tp=sizes,
+    cp=sizes,
+    ep=sizes,
+    etp=sizes,
+    pp=st.sampled_from([1, 2, 3, 4]),
+    dp=sizes,
+    virtual=st.sampled_from([1, 1, 2, 3]),
+    micro=st.sampled_from([1, 2, 3]),
+    layers=st.sampled_from([6, 7]),
+)
+
+
+def problems(asked: Workload, given_: Offer, layout: Layout, able: Capabilities) -> tuple[str, ...]:
+    return examine(asked, given_, layout, able).problems
+
+
+@given(
+    layout=layouts,
+    model=st.sampled_from([DENSE, MIXED, DEEP]),
+    framework=st.sampled_from(["megatron", "mindspeed", "flagscale"]),
+    nodes=st.sampled_from([1, 2, 4]),
+    sequence=st.sampled_from([1024, 1000]),
+    kv_heads=st.sampled_from([2, 8]),
+)
+@settings(max_examples=300)
+def test_what_the_search_has_runs_and_nothing_else(
+    layout: Layout, model: Model, framework: str, nodes: int, sequence: int, kv_heads: int
+) -> None:
+    dims: Model = replace(model, layers=sum(layout.layers), kv_heads=kv_heads)
+    asked = Workload(dims, sequence, 24, framework=framework)
+    if dims.mixture is None:
+        layout = replace(layout, etp=1)
+    devices = layout.tp * layout.cp * layout.pp * layout.dp
+    nodes = nodes if devices % nodes == 0 else 1
+    given_, able = sized(offer("a100", nodes, devices // nodes), 1e6), capabilities(framework)
+    even = len(set(layout.layers)) == 1 or able.uneven_stages
+    found = problems(asked, given_, layout, able)
+    # The search leaves ZeRO out where nothing is shared.
+    keys = {key_of(replace(layout, zero=zero)) for zero in (0, 1)}
+    legal = bool(keys & set(rows(asked, given_, able)))
+    if layout.virtual_stages > 1 and not able.uneven_virtual:
+        even &= len(set(layout.layers)) == 1
+    assert (not found) == (legal and even), found
+
+
+@pytest.mark.parametrize("framework", ["megatron", "mindspeed", "torchtitan", "deepspeed", "torch"])
+@pytest.mark.parametrize("model", [DENSE, MIXED])
+def test_no_plan_of_the_search_has_a_problem(framework: str, model: Model) -> None:
+    asked = Workload(model, 1024, 16, framework=framework)
+    able = capabilities(framework)
+    for plan in plan_uniform(asked, A100, able):
+        (pipeline,) = plan.pipelines
+        (mesh,) = pipeline.meshes
+        layout = Layout(
+            mesh.tp,
+            mesh.dp,
+            mesh.micro_batch,
+            tuple(stage.layers for stage in pipeline.stages),
+            mesh.recompute,
+            mesh.zero,
+            mesh.sequence_parallel,
+            pipeline.virtual_stages,
+            mesh.cp,
+            mesh.ep,
+            mesh.etp,
+            mesh.shard,
+        )
+        found = examine(asked, A100, layout, able)
+        assert found.problems == ()
+        assert found.predicted == plan.predicted
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"dp": 4}, "tp x cp x pp x dp is 8, there are 16 devices"),
+        ({"layers": (30,)}, "the stages hold 30 layers, meta-llama/Meta-Llama-3-8B has 32"),
+        ({"tp": 16, "dp": 1}, "tp 16 leaves the fabric of 8 devices"),
+        ({"micro_batch": 3}, "256 is no multiple of dp x micro-batch, 24"),
+        ({"cp": 3, "dp": 8}, "a sequence of 4096 is no multiple of 6 for cp 3"),
+        ({"ep": 2}, "has no experts for ep 2"),
+        ({"zero": 3}, "megatron has no zero 3"),
+        ({"virtual_stages": 2}, "no multiple of 1 stages, which virtual stages demand"),
+    ],
+)
+def test_a_problem_says_what_stands_in_the_way(change: dict[str, object], reason: str) -> None:
+    layout = replace(Layout(2, 8, 1, (32,)), **change)  # type: ignore[arg-type]
+    found = problems(workload(), offer("h100", 2), layout, capabilities("megatron"))
+    assert any(reason in problem for problem in found), found
+
+
+def test_a_layout_that_does_not_fit_says_by_how_much() -> None:
+    asked, given_ = workload("llama-3-70b", 64), offer("h100", 2)
+    layout = Layout(8, 2, 1, (80,))
+    (problem,) = problems(asked, given_, layout, capabilities("megatron"))
+    need = predict(asked, given_, layout).memory_gib[0]
+    assert problem == f"needs {need:.1f} GiB, {usable_gib(given_):.1f} there"
+
+
+def test_near_misses_are_faster_and_do_not_fit() -> None:
+    asked, able = Workload(DENSE, 1024, 32), capabilities("megatron")
+    tight = sized(A100, 4)
+    best = plan_uniform(asked, tight, able)[0]
+    missed = rejected(asked, tight, able)
+    assert missed
+    assert best.predicted is not None
+    assert missed[0].predicted.step_time_s < best.predicted.step_time_s
+    for item in missed:
+        assert usable_gib(tight) < item.predicted.memory_gib[0] <= 2 * usable_gib(tight)
+        assert item.why in problems(asked, tight, item.layout, able)
+    assert rejected(asked, A100, able) == ()
