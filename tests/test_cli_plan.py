@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from supernode_slurm.cli import plan
-from supernode_slurm.cli.plan_text import LETTERS, Bar, chart
+from supernode_slurm.cli.plan_text import LETTERS, Bar, Sheet, chart
 from tests.test_cli import MIXED, run
 
 LLAMA = ("plan", "-i", str(MIXED), "--model", "llama-3-70b", "--cards")
@@ -47,6 +47,53 @@ def test_every_answer_is_json_of_a_version(question: str) -> None:
     shown = json.loads(run(*LLAMA, *QUESTIONS[question], "--json").stdout)
     answers = {"curve": "curve", "wiring": "variants", "move": "move"}
     assert (shown["version"], shown["answer"]) == (1, answers.get(question, "plans"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "mixed.yaml --model qwen3-235b-a22b --cards h100:128 --explain tp=2,ep=16,etp=2",
+        "mixed.yaml --model qwen3-235b-a22b --cards h100:64 --framework torchtitan --explain tp=2",
+        "nvl72.yaml --model deepseek-v3 --cards 144 --precision fp8",
+        "cm384.yaml --model deepseek-v3 --cards 192 --framework mindspeed",
+    ],
+)
+def test_plans_of_mixtures_fit_80_columns(words: str) -> None:
+    name, *rest = words.split()
+    shown = run("plan", "-i", str(MIXED.parent / name), *rest)
+    assert shown.returncode == 0, shown.stderr
+    assert [line for line in shown.stdout.splitlines() if len(line) > 80] == []
+    head = next(line for line in shown.stdout.splitlines() if line.endswith(("goes", "time")))
+    assert {"TP", "EP", "PP", "DP", "mbs"} < set(head.split())
+
+
+def test_sizes_that_are_as_usual_have_no_column() -> None:
+    def columns(*words: str) -> set[str]:
+        text = run("plan", "-i", str(MIXED), *words).stdout
+        return set(next(line for line in text.splitlines() if "step s" in line).split())
+
+    job = ("--model", "llama-3.2-1b", "--cards", "h100:8", "-n", "1")
+    hidden = {"CP", "EP", "ETP", "VPP", "rec.", "ZeRO"}
+    assert not columns(*job, "--framework", "torch") & hidden
+    own = columns(*job, "--explain", "pp=1,cp=2,recompute=full,zero=0")
+    assert own >= {"CP", "rec.", "ZeRO"}
+
+
+def test_tight_plans_are_marked_and_the_mark_is_explained() -> None:
+    text = run(*LLAMA, "h100:64").stdout
+    assert re.search(r"^1 .* !\d+/\d+ ", text, re.MULTILINE)
+    assert "\n!: tight: less than 5% of the memory" in text
+
+
+def test_a_wide_table_is_set_closer_before_it_breaks(capsys: pytest.CaptureFixture[str]) -> None:
+    for width, gap in ((20, "  "), (23, " ")):
+        sheet = Sheet(["a" * width, "b" * width, "c" * width], bar_title="time")
+        sheet.rows.append(["1", "2", "3"])
+        sheet.bars.append(Bar({"compute": 1.0}))
+        sheet.print()
+        head, rule, _ = capsys.readouterr().out.splitlines()
+        assert gap.join(sheet.columns) in head
+        assert len(rule) <= 80
 
 
 def test_places_are_named_by_letters_where_they_differ() -> None:
