@@ -9,30 +9,20 @@ from itertools import pairwise
 from typing import Any
 
 from ..catalogue import (
-    Accelerator,
     LatentAttention,
     Mixture,
     Model,
-    UnknownName,
-    find_accelerator,
     models,
 )
 from ..errors import PlanError
-from ..plan import DeviceGroup
 from ..planner import Layout, Offer, Workload
 from ..planner.build import layers_of_stages
 from ..planner.figures import figures_of
-from ..planner.rates import through_host
+from .hardware import offers_of
 from .stacks import stack_name
 
 VOCAB = 64_000
 """Where a run does not print its vocabulary: between Llama-2's 32,000 and Llama-3's 128,256."""
-
-NETWORK_GBITS = {"h100": 400, "h800": 400, "h200": 400}
-"""Per card, where a run does not print it: what nodes of that kind were sold with."""
-NETWORK_GBITS_ELSEWHERE = 200
-
-LATENCY_NS = 500.0
 
 MOST = 10**9
 COUNTS = (
@@ -45,8 +35,6 @@ COUNTS = (
 MLA = re.compile(r"(q_lora|kv_lora|qk_nope|rope|v)=(\d+)")
 DEEPSEEK = {"q_lora": 1536, "kv_lora": 512, "qk_nope": 128, "rope": 64, "v": 128}
 """Ranks of latent attention where a run says no more than MLA (DeepSeek-V3, Kimi K2)."""
-
-GBITS = re.compile(r"([\d.]+) Gb/s")
 
 WINDOW = re.compile(r"sliding window (\d+)")
 
@@ -233,18 +221,6 @@ def _size(model: Model) -> tuple[int, ...]:
     return (*sizes, experts)
 
 
-def offers_of(raw: dict[str, Any]) -> tuple[Offer, ...]:
-    """Return the devices of a run; links that are not printed are the catalogue's."""
-    mix: dict[str, int] | None = raw.get("mix")
-    if not mix:
-        return (_offer(raw, _card(raw["accelerator"]), raw["count"], raw["count"]),)
-    total = sum(mix.values())
-    return tuple(
-        _shared(_offer(raw, _card(name), count, total), raw, (place, len(mix)))
-        for place, (name, count) in enumerate(mix.items())
-    )
-
-
 def layout_of(parallel: dict[str, Any], model: Model) -> Layout:
     """Return the layout of a run, open sizes at their least."""
     tp = parallel["tp"]
@@ -287,72 +263,6 @@ def stages_of(parallel: dict[str, Any], total: int) -> tuple[int, ...]:
         inside = [min(max(int(edge) - before, 0), total) for edge in bounds]
         return tuple(end - start for start, end in pairwise(inside))
     return layers_of_stages(total, pp)
-
-
-def _card(name: str) -> Accelerator:
-    words = [name, name.replace("assumed", "").strip()]
-    words += re.findall(r"A100-\d+GB", name)
-    if "Ascend 910B" in name:
-        words.insert(0, "ascend-910b2")
-    for word in words:
-        try:
-            return find_accelerator(word)
-        except UnknownName:
-            continue
-    if "A100" in name:
-        return find_accelerator("a100-sxm-80g")
-    raise PlanError(f"the card {name!r} is not in the catalogue")
-
-
-def _offer(raw: dict[str, Any], card: Accelerator, count: int, total: int) -> Offer:
-    card = _printed(raw, card)
-    per_node = min(raw.get("cards_per_node") or card.devices_per_node, total)
-    per_node = min(per_node, count)
-    domain = raw.get("supernode") or per_node
-    # A job's groups lie in whole parts of a supernode: 64 of 72 where that divides the job.
-    if total > domain and total % domain and total % 64 == 0 and domain > 64:
-        domain = 64
-    shown = NETWORK_GBITS.get(card.gres_type, NETWORK_GBITS_ELSEWHERE)
-    network = (raw.get("inter_bw_Gbps_per_card") or shown) / 8
-    nodes = max(count // per_node, 1)
-    group = DeviceGroup(card.gres_type, card.id, card.vendor, (), "gpu", "", nodes, per_node)
-    return Offer(
-        group=group,
-        accelerator=card,
-        domain_nodes=max(domain // per_node, 1),
-        scale_up_gbs=raw.get("intra_bw_GBs_per_dir") or card.scale_up_gbs or 32.0,
-        scale_up_latency_ns=LATENCY_NS,
-        network_gbs=network * per_node,
-        node_devices=per_node,
-    )
-
-
-def _shared(offer: Offer, raw: dict[str, Any], place: tuple[int, int]) -> Offer:
-    """Return the offer with what a mix prints in words: one network card for a node, its links."""
-    network, link = _spoken(raw.get("inter"), place), _spoken(raw.get("intra"), place)
-    if network:
-        offer = replace(offer, network_gbs=network / 8, rail_gbs=network / 8)
-    # Over PCIe the catalogue's rate holds: what was measured of it is the constants' part.
-    if link and not through_host(offer.accelerator):
-        offer = replace(offer, scale_up_gbs=link / 8)
-    return offer
-
-
-def _spoken(text: object, place: tuple[int, int]) -> float:
-    """Return the Gb/s that words give for a kind of device, 0 for none."""
-    found = [float(number) for number in GBITS.findall(str(text or ""))]
-    index, kinds = place
-    return found[index if len(found) == kinds else 0] if found else 0.0
-
-
-def _printed(raw: dict[str, Any], card: Accelerator) -> Accelerator:
-    """Return the card with the memory that the run prints of it."""
-    memory, rate = raw.get("mem_gib"), raw.get("hbm_bw_TBs")
-    if memory:
-        card = replace(card, card_memory_gib=float(memory) * card.devices_per_card)
-    if rate:
-        card = replace(card, card_memory_gbs=float(rate) * 1000 * card.devices_per_card)
-    return card
 
 
 def _latent(text: str) -> LatentAttention:
