@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def command(
     runs: Path, inventory_path: Path | None, rows: bool, fit: bool, yes: bool, as_json: bool
 ) -> int:
-    """Predict recorded runs and show how far the cost model is from them.
+    """Predict recorded runs, show the error, and fit the site's constants to them.
 
     RUNS is a table of training runs with their measured step times (docs/calibrate.md shows the
     format). With --fit the few constants of links and cards that a site's runs can tell are

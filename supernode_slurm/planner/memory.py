@@ -242,7 +242,7 @@ def _activations(case: Case, stage: Stage, dense: _Kept, mixed: _Kept) -> Number
     working = np.where(stage.mixed > 0, mixed.whole, dense.whole) * again
     logits = case.software.logit_bytes * tokens * dims.vocab / cut.tp * (1 + dims.mtp)
     # The logits are gone when the last layer's backward pass needs its working memory.
-    return kept + np.maximum(working, np.where(stage.last > 0, logits, 0.0))
+    return np.asarray(kept + np.maximum(working, np.where(stage.last > 0, logits, 0.0)))
 
 
 def _kept(case: Case, mixture: bool) -> _Kept:

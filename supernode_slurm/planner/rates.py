@@ -106,7 +106,7 @@ def best_tflops(card: Accelerator, precision: str) -> float:
     other = find_accelerator(twin)
     mine = POWER_W.get(card.id) or card.card_tdp_w or 0.0
     theirs = other.card_tdp_w or mine
-    return (other.matmul_tflops(precision) or 0.0) * (mine / theirs) ** (1 / 3)
+    return float((other.matmul_tflops(precision) or 0.0) * (mine / theirs) ** (1 / 3))
 
 
 def _low(card: Accelerator, precision: str, constants: Constants) -> tuple[float, float]:

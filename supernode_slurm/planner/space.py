@@ -227,7 +227,7 @@ def _block(
     which, batch, zero, again = (axis.ravel() for axis in grid)
 
     def read(pairs: Sequence[tuple[int, int]], index: Sizes, place: int) -> Sizes:
-        return np.array(pairs, np.int32).reshape(-1, 2)[index, place]
+        return np.asarray(np.array(pairs, np.int32).reshape(-1, 2)[index, place])
 
     def same(value: int) -> Sizes:
         return np.full(which.size, value, np.int32)

@@ -82,7 +82,7 @@ def step_of(case: Case, constants: Constants, layers: Layers | None = None) -> S
     def part(name: str) -> Numbers:
         """Return a part of the slowest stage over all micro-batches."""
         values = np.stack(np.broadcast_arrays(*(getattr(time, name) + 0 * slow for time in times)))
-        return count * np.take_along_axis(values, which[None], axis=0)[0]
+        return np.asarray(count * np.take_along_axis(values, which[None], axis=0)[0])
 
     return Step(
         compute=part("compute"),
@@ -118,7 +118,7 @@ def _stage_s(case: Case, layers: Layers, stage: Stage, hop: Numbers) -> _Times:
     def of(name: str) -> Numbers:
         inner = dense * getattr(layers.dense, name) + mixed * getattr(layers.experts, name)
         ends = stage.first * getattr(layers.embedding, name) + head * getattr(layers.head, name)
-        return inner + ends
+        return np.asarray(inner + ends)
 
     neighbours = 2 - stage.first - stage.last
     return _Times(of("compute_s"), of("tp_s"), of("cp_s"), of("ep_s"), neighbours * hop)
