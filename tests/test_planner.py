@@ -227,7 +227,7 @@ def placed(layout: Layout, name: str = "h100") -> Offer:
 
 
 @given(layout=layouts, factor=st.floats(1.01, 8))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_better_hardware_is_never_slower(layout: Layout, factor: float) -> None:
     base = placed(layout)
     card = base.accelerator
@@ -249,7 +249,7 @@ def test_better_hardware_is_never_slower(layout: Layout, factor: float) -> None:
 
 
 @given(layout=layouts)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_recomputation_and_sharding_save_memory(layout: Layout) -> None:
     base = placed(layout)
 

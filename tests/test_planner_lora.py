@@ -96,7 +96,7 @@ def test_only_gradients_of_adapters_travel() -> None:
 
 
 @given(layout=layouts, rank=st.sampled_from([8, 16, 64]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_lora_never_needs_more_memory_and_a_rank_costs(layout: Layout, rank: int) -> None:
     base = placed(layout)
     full = predict(workload(), base, layout)

@@ -68,7 +68,7 @@ def compute_s(card: str, samples: int) -> float:
 
 
 @given(batch=st.integers(4, 24), slow=st.integers(1, 2), fast=st.integers(1, 2))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_no_other_deal_of_samples_is_faster(batch: int, slow: int, fast: int) -> None:
     # Small enough for every micro-batch to fit without recomputation.
     asked = workload("qwen2.5-0.5b", batch, 512)
@@ -100,11 +100,9 @@ def test_a_replica_sums_its_gradients_while_the_slowest_computes() -> None:
 
 
 @pytest.mark.parametrize("framework", ["torch", "flagscale", "megatron"])
-@pytest.mark.parametrize("batch", [16, 48, 96])
+@pytest.mark.parametrize("batch", [16, 96])
 def test_a_kind_twice_as_fast_never_makes_the_step_longer(framework: str, batch: int) -> None:
-    for model, names in product(
-        ("qwen2.5-0.5b", "qwen2.5-7b"), (("a100", "h100"), ("h20", "h200"))
-    ):
+    for model, names in (("qwen2.5-0.5b", ("a100", "h100")), ("qwen2.5-7b", ("h20", "h200"))):
         first, second = offer(names[0], 1), offer(names[1], 1)
         asked = workload(model, batch, 2048)
         before = step_s(mixed(asked, [first, second], framework)[0])
@@ -171,7 +169,7 @@ def test_pruning_drops_no_plan_that_belongs_to_the_best(monkeypatch: pytest.Monk
 
 def test_the_split_over_stages_cannot_be_improved() -> None:
     """Of a plan with two stages, every other cut is slower or does not fit."""
-    asked = workload("llama-3-8b", 64)
+    asked = workload("llama-3-8b", 16)
     offers = [offer("a100", 1, 4), offer("h100", 1, 4)]
     plans = [
         plan
@@ -189,7 +187,7 @@ def test_the_split_over_stages_cannot_be_improved() -> None:
             parts = predict(asked, by_name[plan.groups[mesh.group].name], layout).breakdown_s
             # One stage alone has both tables; the difference to its half is the same for
             # every cut and does not move the optimum by more than a layer.
-            return (parts["compute"] + parts["tp"]) * mesh.dp * mesh.micro_batch / 64
+            return (parts["compute"] + parts["tp"]) * mesh.dp * mesh.micro_batch / 16
 
         def slowest(cut: int, plan: Plan = plan) -> float:
             return max(stage_s(0, cut), stage_s(1, 32 - cut))

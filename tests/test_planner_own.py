@@ -63,7 +63,7 @@ def problems(asked: Workload, given_: Offer, layout: Layout, able: Capabilities)
     sequence=st.sampled_from([1024, 1000]),
     kv_heads=st.sampled_from([2, 8]),
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_what_the_search_has_runs_and_nothing_else(
     layout: Layout, model: Model, framework: str, nodes: int, sequence: int, kv_heads: int
 ) -> None:

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from supernode_slurm.catalogue import Mixture, Model, find_model
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.planner import Capabilities, Fixed, Layout, Offer, Workload, predict
-from supernode_slurm.planner.costs import usable_gib
+from supernode_slurm.planner.build import case_of, cut_of
+from supernode_slurm.planner.case import stacked
+from supernode_slurm.planner.constants import DEFAULT
+from supernode_slurm.planner.costs import costs_of, usable_gib
 from supernode_slurm.planner.search import Search
 from supernode_slurm.planner.space import divisors, space_of
+from supernode_slurm.planner.stacks import stack_of
 from supernode_slurm.planner.stages import Loads, Most, best_split, endless, splits_below
 from supernode_slurm.planner.workload import RECOMPUTE
 from tests.test_planner import offer
@@ -134,10 +138,14 @@ WHOLE = {
 def everything(name: str) -> dict[tuple[int, ...], list[tuple[float, float]]]:
     """Return step times and memory of every split of every row."""
     asked, given_, able = WHOLE[name]
-    found = {}
-    for row in rows(asked, given_, able):
-        costs = [predict(asked, given_, layout) for layout in layouts_of(row, asked, able)]
-        found[row] = [(cost.step_time_s, cost.memory_gib[0]) for cost in costs]
+    every = [(row, it) for row in rows(asked, given_, able) for it in layouts_of(row, asked, able)]
+    stack = stack_of(asked.framework)
+    cut = stacked([cut_of(layout, stack) for _, layout in every])
+    costs = costs_of(case_of(asked, given_, cut, stack), DEFAULT)
+    found: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for place, (row, _) in enumerate(every):
+        cost = (float(costs.step.time_s[place]), float(costs.memory.peak[place]) / 2**30)
+        found.setdefault(row, []).append(cost)
     return found
 
 

@@ -128,7 +128,7 @@ class Search:
         case = self._case(space, self._even(space))
         loads = self._loads(case, layers)
         count = case.dims.global_batch / (case.cut.dp * case.cut.micro_batch)
-        mean = loads.whole_s / loads.pp
+        mean = loads.mean_s
         return np.asarray(count * mean + (loads.whole_s - mean) / case.cut.virtual)
 
     def _even(self, space: Space) -> Split:

@@ -17,6 +17,9 @@ from .case import Numbers
 
 CLOSE = 1e-9
 
+HALVINGS = 36
+"""Of the range of a limit, until less is left than what counts as equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loads:
@@ -41,6 +44,15 @@ class Loads:
         """Return one micro-batch's way through all stages."""
         inner = self.dense * self.dense_s + (self.total - self.dense) * self.layer_s
         return inner + self.first_s + self.last_s + np.maximum(self.pp - 2, 0.0) * self.middle_s
+
+    @property
+    def mean_s(self) -> Numbers:
+        """Return what the slowest stage takes at least.
+
+        A layer without experts behind the first stage is counted as one with them.
+        """
+        spared = self.dense * np.maximum(self.dense_s - self.layer_s, 0.0)
+        return (self.whole_s - spared) / self.pp
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +92,25 @@ def endless(loads: Loads) -> Most:
 
 
 def best_split(loads: Loads, most: Most) -> Split:
-    """Return the fastest split of each pipeline."""
-    total, pp = float(loads.total), loads.pp
-    between = np.maximum(pp - 2, 0.0)
-    best = np.full(pp.shape, np.inf)
-    for limit in _ends(loads):
-        caps = _capacity(loads, most, limit)
-        held = np.where(pp == 1, caps[0], caps[0] + caps[2] + between * caps[1])
-        enough = (held >= total) & (caps[0] >= loads.least) & (caps[2] >= loads.least)
-        enough &= (between == 0) | (caps[1] >= loads.least)
-        best = np.where(enough & (limit < best), limit, best)
-    legal = np.isfinite(best)
-    first, middle, last = _capacity(loads, most, np.where(legal, best, 0.0))
-    return _fitted(loads, (first, middle, last), legal)
+    """Return the fastest split of each pipeline: the least limit at which the stages hold all."""
+    low = np.zeros(loads.pp.shape)
+    each = np.maximum(loads.dense_s, loads.layer_s)
+    high = loads.first_s + loads.middle_s + loads.last_s + loads.total * each
+    legal = _enough(loads, _capacity(loads, most, high))
+    for _ in range(HALVINGS):
+        limit = (low + high) / 2
+        enough = _enough(loads, _capacity(loads, most, limit))
+        low, high = np.where(enough, low, limit), np.where(enough, limit, high)
+    return _fitted(loads, _capacity(loads, most, high), legal)
+
+
+def _enough(loads: Loads, caps: tuple[Numbers, Numbers, Numbers]) -> NDArray[np.bool_]:
+    """Tell whether stages that hold so many layers hold all, and none holds too few."""
+    first, middle, last = caps
+    pp, least = loads.pp, loads.least
+    held = np.where(pp == 1, first, first + last + np.maximum(pp - 2, 0.0) * middle)
+    enough = (held >= loads.total) & (first >= least)
+    return enough & ((pp == 1) | (last >= least)) & ((pp <= 2) | (middle >= least))
 
 
 def splits_below(loads: Loads, limit: Numbers) -> tuple[NDArray[np.intp], Split]:
@@ -169,21 +187,3 @@ def _capacity(loads: Loads, most: Most, limit: Numbers) -> tuple[Numbers, Number
     found = (np.clip(cap, 0.0, top) for cap, top in zip((first, middle, last), limits, strict=True))
     one, two, three = found
     return one, two, three
-
-
-def _ends(loads: Loads) -> list[Numbers]:
-    """Return times at which the slowest stage of the best split may end."""
-    mean = loads.whole_s / loads.pp
-    found: list[Numbers] = []
-    for other in (loads.middle_s, loads.first_s, loads.last_s):
-        for layer in (loads.layer_s, loads.dense_s):
-            least = np.maximum(np.floor((mean - other) / layer) - 1, 1.0)
-            found += [other + (least + more) * layer for more in range(6)]
-    dense = loads.dense * loads.dense_s
-    least = np.maximum(np.floor((mean - loads.first_s - dense) / loads.layer_s) - 1, 0.0)
-    found += [loads.first_s + dense + (least + more) * loads.layer_s for more in range(5)]
-    # Where the ends are long against a layer, only they decide.
-    found.append(loads.last_s + loads.least * loads.layer_s)
-    found.append(loads.first_s + loads.least * loads.dense_s)
-    found.append(loads.whole_s)
-    return found
