@@ -110,12 +110,12 @@ class _Micro:
         return 2 * self.tokens * elements * passes / self.rates.elementwise_bs
 
     def adapters_s(self, maps: list[tuple[Numbers, Numbers]]) -> Numbers:
-        """Return the forward time of LoRA's adapters; none in full training."""
+        """Return the forward time of LoRA's adapters, in 16 bit; none in full training."""
         rank = self.dims.lora_rank
         thin = sum(
             (
-                self.product_s(self.tokens, inner, rank / self.cut.tp)
-                + self.product_s(self.tokens, rank / self.cut.tp, outer)
+                self._product_s(self.tokens, inner, rank / self.cut.tp, self.rates.matmul)
+                + self._product_s(self.tokens, rank / self.cut.tp, outer, self.rates.matmul)
                 + self.touch_s(5 * outer)
                 for inner, outer in maps
             ),
