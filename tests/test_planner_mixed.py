@@ -177,6 +177,7 @@ def test_the_split_over_stages_cannot_be_improved() -> None:
         if [mesh.pp for mesh in plan.pipelines[0].meshes] == [1, 1]
     ]
     assert plans
+    plans = plans[:3]
     by_name = {item.group.name: item for item in offers}
     for plan in plans:
         found = plan.pipelines[0].stages[0].layers

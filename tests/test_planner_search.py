@@ -98,7 +98,7 @@ WHOLE = {
     "dense": (Workload(DENSE, 1024, 4), offer("a100", 1, 4), MEGATRON),
     "dense that hardly fits": (Workload(DENSE, 1024, 4), sized(A100, 4.4), MEGATRON),
     "tied": (Workload(replace(TIED, layers=5), 1024, 2), sized(A100, 6), MEGATRON),
-    "even stages": (Workload(DENSE, 1024, 8), A100, replace(MEGATRON, uneven_stages=False)),
+    "even stages": (Workload(DENSE, 1024, 4), A100, replace(MEGATRON, uneven_stages=False)),
     "even chunks": (Workload(DENSE, 1024, 4), H100, capabilities("mindspeed")),
     "experts": (
         Workload(MIXED, 1024, 4, fixed=Fixed(recompute="selective")),
@@ -164,7 +164,7 @@ def test_the_best_are_those_of_trying_everything(name: str) -> None:
     times = fastest(name, usable_gib(given_))
     expected = without_chunks(times)
     assert expected
-    for keep in (1, 7, 10_000):
+    for keep in (1, 10_000):
         found = Search(asked, given_, able).best(keep)
         assert found.costs is not None
         costs = [predict(asked, given_, layout) for layout in found.layouts]
