@@ -400,16 +400,18 @@ def test_names_that_published_measurements_use_are_found(name: str, found: str) 
     assert find_model(name).name == found
 
 
-def test_a_mixture_is_read_and_refused_by_the_planner_alone(tmp_path: Path) -> None:
+def test_a_mixture_is_read_and_planned_where_it_fits(tmp_path: Path) -> None:
     path = write_config(tmp_path, DEEPSEEK_V3)
     inventory = Path(str(data_dir("topology_conf"))) / "inventories/mixed.yaml"
-    asked = ["plan", "-i", str(inventory), "--cards", "8", "--model", str(path)]
-    found = CliRunner().invoke(cli, asked, standalone_mode=False)
+    asked = ["plan", "-i", str(inventory), "--model", str(path), "--cards"]
+    found = CliRunner().invoke(cli, [*asked, "8"], standalone_mode=False)
     assert isinstance(found.exception, PlanError)
-    # One error, not one of each place where the job could run.
-    words = str(found.exception).splitlines()
-    assert len(words) == 1
-    assert "is a mixture of experts: not planned yet; submit it without a model" in words[0]
+    # Each place where the job could run says what it lacks.
+    words = str(found.exception)
+    assert words.count("does not fit on 8 x") >= 2
+    mixed = CliRunner().invoke(cli, [*asked, "h100:64,a100:16"], standalone_mode=False)
+    assert isinstance(mixed.exception, PlanError)
+    assert "is a mixture of experts" in str(mixed.exception)
 
 
 def test_the_table_of_models_tells_kind_and_active_parameters() -> None:
