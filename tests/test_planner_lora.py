@@ -140,7 +140,7 @@ def test_published_lora_runs_on_an_h100_are_predicted(model: str, measured_s: fl
         offer("h100", 1, 1),
         Layout(1, 1, 2, (find_model(model).layers,), "none", 0, False),
     )
-    assert found.step_time_s == pytest.approx(measured_s, rel=0.3)
+    assert found.step_time_s == pytest.approx(measured_s, rel=0.2)
     assert found.memory_gib[0] < 79.6
 
 
@@ -182,14 +182,14 @@ def test_published_lora_runs_on_a100_are_predicted(
 ) -> None:
     zero = 3 if devices > 1 else 0
     found = predict(
-        lora(Workload(model, sequence, 8 * devices), 64),
+        lora(Workload(model, sequence, 8 * devices, framework="hf"), 64),
         offer("a100-sxm-80g", 1, devices),
         Layout(1, devices, 1, (model.layers,), "full", zero, False),
     )
     assert found.step_time_s == pytest.approx(measured_s, rel=0.15)
     # The allocator's figure; Transformers keeps more copies of the logits than a fused loss.
     allocated = (found.memory_gib[0] - DEFAULT.context_gib) * 2**30 / 1e9
-    assert 0.8 < allocated / gigabytes < 1
+    assert 0.8 < allocated / gigabytes < 1.05
 
 
 @pytest.mark.parametrize(

@@ -87,15 +87,22 @@ def bounds_s(
 
 def rising(values: NDArray[np.float64]) -> Iterator[int]:
     """Yield the indices of all values in rising order, sorting no more than is taken."""
+    for part in rising_parts(values, FEW, values.size):
+        yield from map(int, part)
+
+
+def rising_parts(values: NDArray[np.float64], first: int, most: int) -> Iterator[NDArray[np.intp]]:
+    """Yield the indices of all values in rising order: ``first`` of them, then up to ``most``.
+
+    Each part has eight times as many as the one before; no more is sorted than is taken.
+    """
     import numpy as np
 
-    rest, few = np.arange(values.size), FEW
+    rest, few = np.arange(values.size), min(first, max(most, 1))
     while rest.size:
-        chosen = rest
-        if rest.size > few:
-            parted = np.argpartition(values[rest], few)
-            chosen, rest = np.sort(rest[parted[:few]]), rest[parted[few:]]
-        else:
-            rest = rest[:0]
-        yield from map(int, chosen[np.argsort(values[chosen], kind="stable")])
-        few *= 8
+        chosen, rest = rest, rest[:0]
+        if chosen.size > few:
+            parted = np.argpartition(values[chosen], few)
+            chosen, rest = np.sort(chosen[parted[:few]]), chosen[parted[few:]]
+        yield chosen[np.argsort(values[chosen], kind="stable")]
+        few = min(few * 8, max(most, 1))

@@ -98,6 +98,7 @@ def software_of(workload: Workload, stack: Stack, constants: Constants) -> Softw
         "logit_bytes": stack.logit_bytes,
         "saves_products": stack.saves == "products",
         "whole_transfers": stack.whole_transfers,
+        "adapter_passes": stack.adapter_passes,
     }
     return Software(**{name: numbers(value) for name, value in values.items()})
 

@@ -151,6 +151,7 @@ class Software:
     logit_bytes: Numbers
     saves_products: Numbers
     whole_transfers: Numbers
+    adapter_passes: Numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class _Micro:
             (
                 self._product_s(self.tokens, inner, rank / self.cut.tp, self.rates.matmul)
                 + self._product_s(self.tokens, rank / self.cut.tp, outer, self.rates.matmul)
-                + self.touch_s(5 * outer)
+                + self.touch_s(self.case.software.adapter_passes * outer)
                 for inner, outer in maps
             ),
             np.zeros(()),

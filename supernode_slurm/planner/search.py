@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .bounds import rising_parts
 from .build import case_of, cut_of
 from .case import Case, Cut, Numbers, numbers
 from .constants import constants_of
@@ -27,6 +28,9 @@ from .workload import RECOMPUTE, Capabilities, Layout, Offer, Workload
 
 CHUNK = 1 << 14
 """Layouts that are costed at once: large enough for numpy, small enough for the caches."""
+
+FIRST = 1 << 11
+"""Layouts that are costed first; in most searches no other can be among the best."""
 
 GIB = 2**30
 
@@ -66,12 +70,10 @@ class Search:
         if not self.space.size:
             return Ranked((), None)
         bounds = self.bounds()
-        order = np.argsort(bounds, kind="stable")
         times, places = np.zeros(0), np.zeros((0, 4), np.int64)
-        for start in range(0, order.size, CHUNK):
-            index = order[start : start + CHUNK]
-            if times.size >= keep:
-                index = index[bounds[index] < times[keep - 1]]
+        for part in rising_parts(bounds, FIRST, CHUNK):
+            limit = times[keep - 1] if times.size >= keep else np.inf
+            index = part[bounds[part] < limit]
             if not index.size:
                 break
             time, split, fits = self._cost(self.space.taken(index))

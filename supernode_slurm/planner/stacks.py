@@ -33,6 +33,8 @@ class Stack:
     """Memory per logit: 16-bit logits (2), 32-bit softmax (4), gradient in place (2)."""
     whole_transfers: bool = False
     """Each tensor-parallel rank sends all activations to the next stage, not its part."""
+    adapter_passes: int = 2
+    """Of LoRA: over an adapted map's output, to scale and to add; PEFT's layers take five."""
     saves: str = ""
     """How selective recomputation works: ``products`` saves every second product."""
 
@@ -41,7 +43,7 @@ _MEGATRON = Stack("megatron", hopper="attention_cudnn", tensor="tensor_plain")
 _BRIDGE = replace(
     _MEGATRON, name="megatron-bridge-26.02", tensor="tensor_overlap", gap="gap_graph_s"
 )
-_TORCH = Stack("torch", gradient_bytes=4, logit_bytes=12)
+_TORCH = Stack("torch", gradient_bytes=4, logit_bytes=12, adapter_passes=5)
 _MEGATRON_2021 = Stack("megatron-2021", flash=False, overlap=False, gradient_bytes=2)
 
 STACKS = {

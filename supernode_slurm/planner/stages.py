@@ -110,7 +110,8 @@ def _enough(loads: Loads, caps: tuple[Numbers, Numbers, Numbers]) -> NDArray[np.
     pp, least = loads.pp, loads.least
     held = np.where(pp == 1, first, first + last + np.maximum(pp - 2, 0.0) * middle)
     enough = (held >= loads.total) & (first >= least)
-    return enough & ((pp == 1) | (last >= least)) & ((pp <= 2) | (middle >= least))
+    ends = ((pp == 1) | (last >= least)) & ((pp <= 2) | (middle >= least))
+    return np.asarray(enough & ends)
 
 
 def splits_below(loads: Loads, limit: Numbers) -> tuple[NDArray[np.intp], Split]:

@@ -169,6 +169,10 @@ def sync_s(
     rounds = np.where((cut.zero >= 2) & (cut.pp == 1), count, 1.0)
     kinds = [2 * reduce, reduce + gather, reduce + gather / rounds, reduce + 2 * gather]
     traffic = rounds * np.choose(cut.zero.astype(np.intp), kinds)
+    # The copies of a hybrid are summed once a step.
+    copied = _copies_s(case, groups[0], np.where(frozen, adapters, common))
+    copied = copied + np.where(frozen, 0.0, _copies_s(case, groups[1], experts))
+    traffic = traffic + software.gradient_bytes * copied
     backward = np.where(frozen, 0.5, 2 / 3)
     cover = rounds * time * np.where(cut.zero == 0, backward, 1.0)
     hidden = np.minimum(constants.data_hidden * traffic, cover)
@@ -188,13 +192,24 @@ def _held(case: Case, params: Params, stage: Stage) -> tuple[Numbers, Numbers]:
 
 def _ring_s(case: Case, group: Group, params: Numbers) -> Numbers:
     """Return the time of one ring over a group, per byte of a parameter."""
-    cut = case.cut
-    ranks = np.maximum(group.ranks, 1.0)
-    # Hybrid: the shards lie next to each other, their copies further apart are summed once.
-    part = np.where(cut.shard > 0, cut.shard / cut.dp, 1.0)
-    near = Group(np.maximum(ranks * part, 1.0), group.stride)
-    moved = params * (ranks - 1) / ranks
-    return np.where(ranks > 1, moved / ring_bs(case, near), 0.0)
+    near = _near(case, group)
+    moved = params * (near.ranks - 1) / near.ranks
+    return np.where(near.ranks > 1, moved / ring_bs(case, near), 0.0)
+
+
+def _copies_s(case: Case, group: Group, params: Numbers) -> Numbers:
+    """Return the time to sum a hybrid's shards over their copies, per byte of a parameter."""
+    near = _near(case, group).ranks
+    copies = np.maximum(group.ranks, 1.0) / near
+    far = Group(copies, group.stride * near)
+    moved = 2 * params / near * (copies - 1) / copies
+    return np.where(copies > 1, moved / ring_bs(case, far), 0.0)
+
+
+def _near(case: Case, group: Group) -> Group:
+    """Return the ranks that share one copy: hybrid shards lie next to each other."""
+    part = np.where(case.cut.shard > 0, case.cut.shard / case.cut.dp, 1.0)
+    return Group(np.maximum(group.ranks * part, 1.0), group.stride)
 
 
 def _tied_s(case: Case, params: Params) -> Numbers:
