@@ -24,6 +24,7 @@ from supernode_slurm.calibration.fit import TIMES, fit, fit_mixed, folds, times
 from supernode_slurm.calibration.judge import Judged, Score, judge, order, score
 from supernode_slurm.calibration.predictor import Predictor
 from supernode_slurm.calibration.runs import Run, runs_of
+from supernode_slurm.planner import kind_of as kind_of_card
 from supernode_slurm.planner.costs import model_operations
 
 RUNS = Path(__file__).with_name("published.yaml")
@@ -189,8 +190,7 @@ def by_card(done: Evaluated) -> str:
 
 def kind_of(run: Run) -> tuple[str, str]:
     """Return what ``planner.trust`` tells runs apart by."""
-    kind = "experts" if run.workload.model.mixture else "dense"
-    return kind, run.offers[0].accelerator.id
+    return kind_of_card(run.workload.model, run.offers[0].accelerator)
 
 
 def trusted(done: Evaluated) -> dict[tuple[str, str], tuple[int, float]]:

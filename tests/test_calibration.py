@@ -228,6 +228,12 @@ def test_the_order_of_layouts_is_judged_within_one_job(published: list[Run]) -> 
     assert worst.regret > 1
 
 
+def a100_run(published: list[Run]) -> dict[str, Any]:
+    names = {run.id for run in published if "foundry_a100" in run.id}
+    raws = yaml.load(PUBLISHED.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    return next(raw for raw in raws["measurements"] if raw["id"] in names)
+
+
 def a_site(published: list[Run], slower: float) -> list[dict[str, Any]]:
     """Return H100 runs of a site whose cards are slower than the model has them."""
     names = {run.id for run in published if "foundry_h100" in run.id}
@@ -304,6 +310,8 @@ def test_the_table_holds_what_the_fit_to_the_published_runs_gives() -> None:
         ("constants: {}", "holds no constants"),
         ("runs: 3", "holds no constants"),
         ("constants: [", "not valid YAML"),
+        ("constants: {network: 0.8}\ncompared: [{model: dense}]", "expected model: dense or"),
+        ("constants: {network: 0.8}\ncompared: dense", "expected model: dense or"),
     ],
 )
 def test_a_broken_calibration_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
@@ -354,8 +362,38 @@ def test_the_command_fits_writes_and_uses_a_calibration(
     assert "calibration.yaml is written" in done.stderr
     after = json.loads(run(*plan).stdout)
     assert after["plans"][0]["cost"]["seconds"] > before["plans"][0]["cost"]["seconds"] * 1.05
+    assert after["expected"]["own"]
+    assert after["expected"]["runs"] == len(a_site(published, 1.2))
+    assert after["expected"]["share"] < 0.1
+    assert any("predicted with the constants of" in text for text in after["remarks"])
+    shown = " ".join(run(*plan[:-1]).stdout.split())
+    assert f"{after['expected']['runs']} runs of this site, dense models on h100-sxm" in shown
     again = run("calibrate", str(path), "-i", str(inventory))
-    assert "predicted with the constants of" in again.stderr
+    assert "runs are predicted with the constants of" in again.stderr
+
+
+def test_a_calibration_concerns_the_cards_that_it_was_fitted_on(
+    tmp_path: Path, published: list[Run]
+) -> None:
+    inventory = tmp_path / "mixed.yaml"
+    inventory.write_bytes((ROOT / "topology_conf/inventories/mixed.yaml").read_bytes())
+    others = write_runs(tmp_path / "others.json", [a100_run(published)])
+    plan = ("plan", "-i", str(inventory), "--model", "Llama-3.1-8B", "--cards", "a100:16", "--json")
+    before = [run(*plan).stdout, run("calibrate", str(others), "--json").stdout]
+    text = text_of(fit_site(runs_of({"measurements": a_site(published, 1.2)})[0]), "ours.yaml")
+    (tmp_path / "calibration.yaml").write_text(text, encoding="utf-8")
+    told = run("calibrate", str(others), "--json", "-i", str(inventory))
+    assert [run(*plan).stdout, told.stdout] == before
+    assert told.stderr == ""
+    everywhere = text[: text.index("compared:")] + text[text.index("constants:") :]
+    (tmp_path / "calibration.yaml").write_text(everywhere, encoding="utf-8")
+    assert run(*plan).stdout != before[0]
+
+
+def test_a_broken_calibration_stops_a_plan(tmp_path: Path) -> None:
+    inventory = tmp_path / "mixed.yaml"
+    inventory.write_bytes((ROOT / "topology_conf/inventories/mixed.yaml").read_bytes())
+    plan = ("plan", "-i", str(inventory), "--model", "Llama-3.1-8B", "--cards", "h100:16")
     (tmp_path / "calibration.yaml").write_text("constants: {nosuch: 1}\n", encoding="utf-8")
     broken = run(*plan)
     assert broken.returncode == 4

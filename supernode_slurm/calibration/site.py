@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import PlanError
-from ..inventory.calibration import FILE
+from ..inventory.calibration import FILE, Compared
+from ..planner import kind_of
 from ..planner.constants import SITE, Constants
 from ..planner.table import TABLE
 from .fit import Progress, times, validated
@@ -30,6 +32,8 @@ class SiteFit:
     constants: dict[str, float]
     before: dict[str, float]
     runs: int
+    compared: tuple[Compared, ...]
+    """The runs by kind of model and card."""
     error_before: float
     """Mean of |predicted / measured - 1| with the constants as they are."""
     error_after: float
@@ -58,13 +62,15 @@ def fit_site(runs: Sequence[Run], tell: Progress = lambda _: None) -> SiteFit:
     names = _told(predictor)
     before = times(predictor, {})
     fitted = validated(predictor, names, None, tell)
-    gained = np.abs(before / measured - 1) - np.abs(fitted.unseen / measured - 1)
+    off = np.abs(fitted.unseen / measured - 1)
+    gained = np.abs(before / measured - 1) - off
     return SiteFit(
         constants={name: fitted.values[name] for name in names},
         before={name: Constants().named(name) for name in names},
         runs=len(usable),
+        compared=_compared(predictor.runs, off),
         error_before=float(np.abs(before / measured - 1).mean()),
-        error_after=float(np.abs(fitted.unseen / measured - 1).mean()),
+        error_after=float(off.mean()),
         doubt=float(gained.std(ddof=1) / np.sqrt(gained.size)),
     )
 
@@ -77,13 +83,30 @@ def text_of(fit: SiteFit, runs: str) -> str:
         "# model's constants. The planner reads it beside the inventory; remove it to go back.",
         f"runs: {fit.runs}",
         f"error: {fit.error_after:.4f}  # of unseen runs; {fit.error_before:.4f} before",
-        "constants:",
+        "# By kind of model and card; other cards are planned with the catalogue's constants.",
+        "compared:",
     ]
+    for item in fit.compared:
+        lines.append(
+            f"- {{model: {item.model}, accelerator: {item.accelerator}, runs: {item.runs}, "
+            f"error: {item.error:.4f}}}"
+        )
+    lines.append("constants:")
     for name, value in fit.constants.items():
         unit = sources[name].unit
         shown = "" if unit == "1" else f" {unit},"
         lines.append(f"  {name}: {value:.5g}  #{shown} was {fit.before[name]:.4g}")
     return "\n".join(lines) + "\n"
+
+
+def _compared(runs: Sequence[Run], off: NDArray[np.float64]) -> tuple[Compared, ...]:
+    kinds: dict[tuple[str, str], list[float]] = {}
+    for run, error in zip(runs, off.tolist(), strict=True):
+        kinds.setdefault(kind_of(run.workload.model, run.offers[0].accelerator), []).append(error)
+    return tuple(
+        Compared(*kind, len(errors), sum(errors) / len(errors))
+        for kind, errors in sorted(kinds.items())
+    )
 
 
 def place_of(inventory: Path) -> Path:

@@ -41,12 +41,11 @@ def command(
       sn calibrate our-runs.yaml --rows
     """
     from ..calibration.document import read_runs
-    from ..calibration.judge import judge, order
+    from ..calibration.judge import order
     from ..calibration.runs import runs_of
 
     found, skipped = runs_of(read_runs(runs))
-    values = _site_values(inventory_path)
-    judged = judge(found, values)
+    judged = _judged(found, inventory_path)
     timed = [item for item in judged if item.off is not None and not item.run.failed]
     ranked = order([item.run for item in timed], [item.step_time_s for item in timed])
     fitted = _fitted(found) if fit else None
@@ -64,15 +63,21 @@ def command(
     return 0
 
 
-def _site_values(given: Path | None) -> dict[str, float]:
-    """Return the constants that the site uses now."""
+def _judged(runs: Sequence[Run], given: Path | None) -> list[Judged]:
+    """Return what the model says of the runs with the constants that the site uses now."""
+    from ..calibration.judge import judge
     from ..inventory.calibration import load_calibration
     from ..planner.constants import checked
 
-    found = load_calibration(room.inventory_path(given))
-    if found.constants:
-        tell("note", f"predicted with the constants of {found.source}")
-    return dict(checked(found.constants, found.source))
+    own = load_calibration(room.inventory_path(given))
+    values = dict(checked(own.constants, own.source))
+    ours = [run for run in runs if all(own.concerns(offer.accelerator.id) for offer in run.offers)]
+    if values and ours:
+        tell("note", f"{len(ours)} runs are predicted with the constants of {own.source}")
+    concerned = {id(run) for run in ours}
+    others = iter(judge([run for run in runs if id(run) not in concerned]))
+    known = iter(judge(ours, values))
+    return [next(known if id(run) in concerned else others) for run in runs]
 
 
 def _fitted(runs: Sequence[Run]) -> SiteFit:

@@ -96,6 +96,8 @@ def _print_trust(found: Study) -> None:
         say("expected error", f"unknown: no published run of this kind ({known.kind}) was compared")
         return
     runs = f"{known.runs} published runs, {known.kind}; docs/accuracy.md"
+    if known.own:
+        runs = f"{known.runs} runs of this site, {known.kind}"
     say("expected error", f"{sign()}{known.share:.0%} on this kind of run ({runs})")
     if ties:
         say("~", "a tie with the first: they are less than half the expected error apart")

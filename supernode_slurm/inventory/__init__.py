@@ -1,6 +1,6 @@
 """What the machine room holds: the file's schema, its loader, the expanded model."""
 
-from .calibration import Calibration
+from .calibration import Calibration, Compared
 from .cards import GresDevice, gres_devices
 from .lint import Finding, lint
 from .load import load, loads
@@ -25,6 +25,7 @@ from .model import (
 
 __all__ = [
     "Calibration",
+    "Compared",
     "Devices",
     "Fabric",
     "Finding",

@@ -17,6 +17,18 @@ _MOST = 1e12
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """Runs of one kind of model and card, and how far their predictions were off."""
+
+    model: str
+    """``dense`` or ``experts``."""
+    accelerator: str
+    runs: int
+    error: float
+    """Mean of |predicted / measured - 1|, each run unseen by its fit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """Constants by name, and what is known of them."""
 
@@ -25,7 +37,13 @@ class Calibration:
     """Runs that they were fitted to."""
     error: float = 0.0
     """Mean of |predicted / measured - 1| of those runs, each unseen by its fit."""
+    compared: tuple[Compared, ...] = ()
+    """Its runs by kind."""
     source: str = ""
+
+    def concerns(self, accelerator: str) -> bool:
+        """Tell whether the constants were fitted to runs on such cards, or nobody says on which."""
+        return not self.compared or any(item.accelerator == accelerator for item in self.compared)
 
 
 def load_calibration(inventory: Path) -> Calibration:
@@ -59,14 +77,33 @@ def load_calibration(inventory: Path) -> Calibration:
             ]
         else:
             constants.append((name, float(value)))
-    if problems:
-        raise ConfigError(problems)
+    compared, wrong = _compared(fields.get("compared"))
+    if problems or wrong:
+        raise ConfigError([*problems, *wrong])
     return Calibration(
         constants=tuple(constants),
         runs=int(_number(fields.get("runs"))),
         error=_number(fields.get("error")),
+        compared=compared,
         source=str(path),
     )
+
+
+def _compared(node: yamltree.Node | None) -> tuple[tuple[Compared, ...], list[Problem]]:
+    """Return the runs by kind, and the places of what is none."""
+    items = [] if node is None else node.value if isinstance(node.value, list) else [node]
+    found, problems = [], []
+    for item in items:
+        fields = item.value if isinstance(item.value, dict) else {}
+        words = [getattr(fields.get(key), "value", None) for key in ("model", "accelerator")]
+        model, accelerator = words
+        if model not in ("dense", "experts") or not isinstance(accelerator, str):
+            said = "expected model: dense or experts, accelerator: NAME, runs: N, error: SHARE"
+            problems.append(Problem(item.where, said))
+            continue
+        numbers = [_number(fields.get(key)) for key in ("runs", "error")]
+        found.append(Compared(model, accelerator, int(numbers[0]), numbers[1]))
+    return tuple(found), problems
 
 
 def _number(node: yamltree.Node | None) -> float:

@@ -128,7 +128,12 @@ def _step_time(choice: Choice) -> float:
 
 def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     """Return what the user should know about a choice, in words."""
-    found = [*_worth(inventory, ask, choice), *_compare_alone(ask, choice), *_apart(choice)]
+    found = [
+        *_worth(inventory, ask, choice),
+        *_compare_alone(ask, choice),
+        *_apart(choice),
+        *_calibrated(inventory, choice),
+    ]
     devices = choice.plan.devices
     if ask.open_cards and devices != ask.cards[0][1]:
         found.insert(
@@ -147,6 +152,15 @@ def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
         return [f"supernode {choice.slots[0].shown}: {choice.gain}"]
     least = f"{ask.least_gain or 0:.0%}"
     return [f"to the pool: a supernode gains {choice.gain.share:+.0%}, the policy wants {least}"]
+
+
+def _calibrated(inventory: Inventory, choice: Choice) -> list[str]:
+    """Return whose constants the prediction stands on, if not the catalogue's."""
+    if choice.plan.predicted is None or not any(slot.offer.calibration for slot in choice.slots):
+        return []
+    own = inventory.calibration
+    runs = f" ({own.runs} runs, unseen ones {own.error:.1%} off)" if own.runs else ""
+    return [f"predicted with the constants of {own.source}{runs}"]
 
 
 def _apart(choice: Choice) -> list[str]:

@@ -311,17 +311,19 @@ def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span 
         node_devices=node_devices,
         interconnect=kind,
         rail_gbs=rail_gbs or 0.0,
-        calibration=_calibration(inventory),
+        calibration=_calibration(inventory, accelerator.id),
     )
 
 
-def _calibration(inventory: Inventory) -> tuple[tuple[str, float], ...]:
-    """Return the site's own constants; ``ConfigError`` for one that the model does not know."""
-    if not inventory.calibration.constants:
+def _calibration(inventory: Inventory, accelerator: str) -> tuple[tuple[str, float], ...]:
+    """Return the site's own constants for a card; ``ConfigError`` for one that no model knows."""
+    own = inventory.calibration
+    if not own.constants:
         return ()
     from ..planner.constants import checked
 
-    return checked(inventory.calibration.constants, inventory.calibration.source)
+    constants = checked(own.constants, own.source)
+    return constants if own.concerns(accelerator) else ()
 
 
 def meshed(card: Accelerator, link_gbs: float, domain: Supernode | Pool) -> Accelerator:

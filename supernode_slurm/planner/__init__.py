@@ -2,7 +2,7 @@
 
 from .answers import Examined, Expected, Rejected
 from .doors import alone, examine, plan_mixed, plan_uniform, predict, rejected
-from .trust import PUBLISHED, expected_error
+from .trust import PUBLISHED, expected_error, kind_of
 from .workload import PRECISIONS, RECOMPUTE, Capabilities, Fixed, Layout, Offer, Workload
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "alone",
     "examine",
     "expected_error",
+    "kind_of",
     "plan_mixed",
     "plan_uniform",
     "predict",

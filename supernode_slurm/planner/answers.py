@@ -33,3 +33,5 @@ class Expected:
     """Mean of |predicted / measured - 1|; 0 if there were no runs."""
     runs: int
     kind: str
+    own: bool = False
+    """They were the site's own, not published ones."""

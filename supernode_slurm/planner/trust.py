@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..catalogue import UnknownName, find_model
+from collections.abc import Mapping
+
+from ..catalogue import Accelerator, Model, UnknownName, find_model
 from ..errors import SupernodeError
 from ..plan import Plan
 from .answers import Expected
@@ -31,15 +33,29 @@ that is not here was compared with no run.
 """
 
 
-def expected_error(plan: Plan) -> Expected:
-    """Return the error of the kind of run that is known least among the plan's cards."""
-    cards = sorted({group.accelerator for group in plan.groups})
-    kind = "experts" if _experts(plan) else "dense"
-    known = [PUBLISHED.get((kind, card), (0, 0.0)) for card in cards]
+def kind_of(model: Model, accelerator: Accelerator) -> tuple[str, str]:
+    """Return what runs are told apart by: the kind of model and the card."""
+    return "experts" if model.mixture else "dense", accelerator.id
+
+
+def expected_error(
+    plan: Plan, own: Mapping[tuple[str, str], tuple[int, float]] | None = None
+) -> Expected:
+    """Return the error of the kind of run that is known least among the plan's cards.
+
+    ``own`` holds what a site compared itself, in the form of ``PUBLISHED``; it goes first.
+    """
+    own = own or {}
+    kinds = [
+        ("experts" if _experts(plan) else "dense", card)
+        for card in sorted({group.accelerator for group in plan.groups})
+    ]
+    known = [own.get(kind) or PUBLISHED.get(kind, (0, 0.0)) for kind in kinds]
     runs = min(count for count, _ in known)
     share = max(error for _, error in known) if runs else 0.0
-    shown = "mixtures of experts" if kind == "experts" else "dense models"
-    return Expected(share, runs, f"{shown} on {' and '.join(cards)}")
+    shown = "mixtures of experts" if kinds[0][0] == "experts" else "dense models"
+    cards = " and ".join(card for _, card in kinds)
+    return Expected(share, runs, f"{shown} on {cards}", all(own.get(kind) for kind in kinds))
 
 
 def _experts(plan: Plan) -> bool:

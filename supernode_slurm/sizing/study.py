@@ -103,7 +103,11 @@ def study(
     """
     inventory = room.inventory
     choices = choose(room, ask)
-    expected = expected_error(choices[0].plan)
+    compared = {
+        (item.model, item.accelerator): (item.runs, item.error)
+        for item in inventory.calibration.compared
+    }
+    expected = expected_error(choices[0].plan, compared)
     best = choices[0]
     asked = question_of(ask, best.slots)
     margin = predicted_of(best.plan).step_time_s * (1 + expected.share / 2)
