@@ -108,9 +108,11 @@ def test_places_are_named_by_letters_where_they_differ() -> None:
 
 def test_json_holds_what_the_text_says() -> None:
     shown = json.loads(run(*LLAMA, *QUESTIONS["explain"], "--tokens", "1B", "--json").stdout)
-    assert {"plans", "expected", "limit", "changes", "rejected", "explained", "remarks"} <= set(
+    assert {"plans", "expected", "limit", "changes", "rejected", "stages", "explained"} <= set(
         shown
     )
+    assert shown["stages"][0]["memory_gib"] > 0
+    assert "remarks" in shown
     first = shown["plans"][0]
     assert {"where", "tie", "tight", "usable_gib", "cost", "training", "plan"} == set(first)
     assert shown["explained"]["predicted"]["step_time_s"] > 0

@@ -341,3 +341,27 @@ def test_nothing_free_is_said() -> None:
     none = free_room(Room(room.inventory, View(room.view.usable, frozenset())))
     with pytest.raises(PlanError, match="no cards are free"):
         fastest_free(none, lambda cards: ask_of(room.inventory, cards=cards, model="llama-3-8b"))
+
+
+@pytest.mark.parametrize("own", ["tp=8,pp=2,vpp=1", "tp=4,pp=4,vpp=1,micro-batch=1", "tp=8,pp=8"])
+def test_the_stages_of_a_layout_are_shown_out_of_balance(own: str) -> None:
+    found = studied(cards="h100:64", model="llama-3-70b", own=own).explained
+    assert found is not None
+    predicted, stages = found.predicted, found.stages
+    assert [item.name for item in stages] == ["first", "second", "last"][
+        :: 2 if "pp=2" in own else 1
+    ]
+    assert max(item.memory_gib for item in stages) == pytest.approx(max(predicted.memory_gib))
+    assert stages[0].memory_gib > stages[-1].memory_gib
+    count = 1024 // found.layout.dp // found.layout.micro_batch
+    busy = sum(predicted.breakdown_s[part] for part in ("compute", "tp", "cp", "ep", "pp"))
+    assert max(item.micro_batch_s for item in stages) * count == pytest.approx(busy)
+    assert stages[0].layers == found.layout.layers[0]
+    assert stages[-1].layers == found.layout.layers[-1]
+
+
+def test_one_stage_is_no_pipeline() -> None:
+    found = studied(cards="h100:8", model="llama-3-8b", own="pp=1")
+    assert found.explained is not None
+    assert found.explained.stages == ()
+    assert len(found.stages) == 2

@@ -39,7 +39,15 @@ def study_json(found: Study, tokens: float | None) -> dict[str, Any]:
         "plans": plans,
         **{
             name: _plain(getattr(found, name))
-            for name in ("expected", "limit", "changes", "rejected", "explained", "remarks")
+            for name in (
+                "expected",
+                "limit",
+                "changes",
+                "rejected",
+                "stages",
+                "explained",
+                "remarks",
+            )
         },
     }
 

@@ -10,6 +10,7 @@ from .plan_text import Bar, Sheet, legend, say, sign, tell_lines
 
 if TYPE_CHECKING:
     from ..plan import Plan, Predicted
+    from ..planner import StageCost
     from ..sizing import Cost, Explained, Ranked, Study
 
 SIZES = {
@@ -69,6 +70,8 @@ def print_study(found: Study, tokens: float | None) -> None:
     for refused in found.rejected:
         say("refused", f"{words(refused.layout)}: {refused.why}")
     say("layers of the first", _layers(plan))
+    if found.stages:
+        say("stages of the first", _stages(found.stages))
     for line in found.remarks:
         tell_lines(printable(line))
     print_cost(found.best.cost, plan, tokens)
@@ -86,6 +89,8 @@ def print_explained(found: Explained) -> None:
         say("yours", f"{shown}: as fast as the best")
     else:
         say("yours", f"{shown}: {found.slower:.0%} slower than the best")
+    if found.stages:
+        say("stages of yours", _stages(found.stages))
 
 
 def _print_trust(found: Study) -> None:
@@ -204,6 +209,13 @@ def _hide_usual(sheet: Sheet) -> None:
         if all(set(row[at].split("+")) == {usual} for row in sheet.rows):
             for row in sheet.rows:
                 row[at] = ""
+
+
+def _stages(found: Iterable[StageCost]) -> str:
+    """Return the time of a micro-batch in each stage, and the memory of its devices."""
+    return "; ".join(
+        f"{item.name} {pace(item.micro_batch_s)} s, {item.memory_gib:.0f} GiB" for item in found
+    )
 
 
 def _layers(plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """From a workload and devices on offer to ranked plans."""
 
-from .answers import Examined, Expected, Rejected
-from .doors import alone, examine, plan_mixed, plan_uniform, predict, rejected
+from .answers import Examined, Expected, Rejected, StageCost
+from .doors import alone, examine, plan_mixed, plan_uniform, predict, rejected, stage_costs
 from .trust import PUBLISHED, expected_error, kind_of
 from .workload import PRECISIONS, RECOMPUTE, Capabilities, Fixed, Layout, Offer, Workload
 
@@ -16,6 +16,7 @@ __all__ = [
     "Layout",
     "Offer",
     "Rejected",
+    "StageCost",
     "Workload",
     "alone",
     "examine",
@@ -25,4 +26,5 @@ __all__ = [
     "plan_uniform",
     "predict",
     "rejected",
+    "stage_costs",
 ]

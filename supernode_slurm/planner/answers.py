@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..plan import Predicted
 from .workload import Layout
@@ -23,6 +24,19 @@ class Rejected:
     layout: Layout
     predicted: Predicted
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What one stage of a pipeline costs."""
+
+    NAMES: ClassVar = ("first", "second", "last")
+    name: str
+    layers: int
+    micro_batch_s: float
+    """Its forward and its backward pass."""
+    memory_gib: float
+    """Peak of a device."""
 
 
 @dataclass(frozen=True, slots=True)

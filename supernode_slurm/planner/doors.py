@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..plan import Plan, Predicted
-from .answers import Examined, Rejected
+from .answers import Examined, Rejected, StageCost
 from .workload import Capabilities, Layout, Offer, Workload
 
 
@@ -44,6 +44,15 @@ def examine(workload: Workload, offer: Offer, layout: Layout, able: Capabilities
     from . import own
 
     return own.examine(workload, offer, layout, able)
+
+
+def stage_costs(
+    workload: Workload, offer: Offer, layout: Layout, able: Capabilities
+) -> tuple[StageCost, ...]:
+    """Return what the stages of a layout cost; see ``by_stage``."""
+    from . import by_stage
+
+    return by_stage.stage_costs(workload, offer, layout, able)
 
 
 def rejected(workload: Workload, offer: Offer, able: Capabilities) -> tuple[Rejected, ...]:

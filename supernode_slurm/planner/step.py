@@ -66,7 +66,7 @@ def step_of(case: Case, constants: Constants, layers: Layers | None = None) -> S
     cut, stages = case.cut, stages_of(case)
     count = case.dims.global_batch / (cut.dp * cut.micro_batch)
     hop = hop_s(case, constants)
-    times = [_stage_s(case, layers, stage, hop) for stage in stages]
+    times = [stage_s(case, layers, stage, hop) for stage in stages]
     there = [stage.layers > 0 for stage in stages]
     wholes = np.stack(
         np.broadcast_arrays(
@@ -108,7 +108,7 @@ def hop_s(case: Case, constants: Constants) -> Numbers:
     return np.where(cut.pp > 1, waits, 0.0)
 
 
-def _stage_s(case: Case, layers: Layers, stage: Stage, hop: Numbers) -> _Times:
+def stage_s(case: Case, layers: Layers, stage: Stage, hop: Numbers) -> _Times:
     """Return a stage's micro-batch; one in the middle has two neighbours."""
     mtp = stage.last * case.dims.mtp
     mixed = stage.mixed + mtp

@@ -16,10 +16,12 @@ from ..planner import (
     Fixed,
     Layout,
     Rejected,
+    StageCost,
     examine,
     expected_error,
     predict,
     rejected,
+    stage_costs,
 )
 from .changes import Change, changes
 from .cost import Cost, cost_of
@@ -48,6 +50,7 @@ class Explained:
     """Why it cannot run, empty if it can."""
     slower: float
     """Time of a step over that of the best plan, less 1; what cannot run has one too."""
+    stages: tuple[StageCost, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class Study:
     changes: tuple[Change, ...]
     """All that gain, the largest gain first."""
     rejected: tuple[Rejected, ...]
+    stages: tuple[StageCost, ...]
+    """Of the best plan, where it is one pipeline of stages on one kind of device."""
     explained: Explained | None
     remarks: tuple[str, ...]
 
@@ -127,9 +132,16 @@ def study(
         limit=limit_of(best.plan, brought),
         changes=tuple(item for item in brought if item.gain >= WORTH),
         rejected=_refused(asked) if single else (),
+        stages=_stages(asked, layout_of(best.plan.pipelines[0])) if single else (),
         explained=explain(asked, own, best.plan) if own else None,
         remarks=(*remarks(inventory, ask, best), *_even_shares(asked, best.plan)),
     )
+
+
+def _stages(asked: Question, layout: Layout) -> tuple[StageCost, ...]:
+    if layout.pp == 1:
+        return ()
+    return stage_costs(asked.workload, asked.offers[0], layout, asked.able)
 
 
 def _ranked(inventory: Inventory, choice: Choice, tie: bool) -> Ranked:
@@ -168,7 +180,7 @@ def explain(asked: Question, own: Fixed, best: Plan | None) -> Explained:
         problems = found.problems or (f"{asked.able.name} has no such layout here",)
     fastest = predicted_of(best).step_time_s if best else found.predicted.step_time_s
     slower = found.predicted.step_time_s / fastest - 1
-    return Explained(layout, own, found.predicted, problems, slower)
+    return Explained(layout, own, found.predicted, problems, slower, _stages(asked, layout))
 
 
 def _best_with(asked: Question, own: Fixed) -> Layout | None:
