@@ -12,6 +12,7 @@ from supernode_slurm.catalogue import Model
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.planner import (
     Capabilities,
+    Fixed,
     Layout,
     Offer,
     Workload,
@@ -21,6 +22,7 @@ from supernode_slurm.planner import (
     rejected,
 )
 from supernode_slurm.planner.build import layers_of_stages
+from supernode_slurm.planner.constants import DEFAULT
 from supernode_slurm.planner.costs import usable_gib
 from tests.test_planner import offer, workload
 from tests.test_planner_search import A100, DEEP, DENSE, MIXED, key_of, rows, sized
@@ -105,6 +107,7 @@ def test_no_plan_of_the_search_has_a_problem(framework: str, model: Model) -> No
             mesh.ep,
             mesh.etp,
             mesh.shard,
+            mesh.recompute_layers,
         )
         found = examine(asked, A100, layout, able)
         assert found.problems == ()
@@ -150,3 +153,53 @@ def test_near_misses_are_faster_and_do_not_fit() -> None:
         assert usable_gib(tight) < item.predicted.memory_gib[0] <= 2 * usable_gib(tight)
         assert item.why in problems(asked, tight, item.layout, able)
     assert rejected(asked, A100, able) == ()
+
+
+def test_some_layers_recomputed_lie_between_none_and_all() -> None:
+    asked, able = Workload(DENSE, 1024, 16), capabilities("megatron")
+    deep = replace(asked, model=replace(DENSE, layers=16))
+    plain = Layout(1, 4, 2, (8, 8), "none")
+    found = [
+        examine(deep, A100, replace(plain, recompute=kind, recompute_layers=some), able).predicted
+        for kind, some in (("none", 0), ("full", 2), ("full", 4), ("full", 6), ("full", 0))
+    ]
+    times = [item.step_time_s for item in found]
+    assert times == sorted(set(times))
+    memory = [item.memory_gib[0] for item in found[1:]]
+    assert memory == sorted(set(memory), reverse=True)
+    # Two of eight layers cost a quarter of what all of them cost.
+    assert times[1] - times[0] == pytest.approx((times[4] - times[0]) / 4)
+
+
+def test_some_layers_are_recomputed_where_none_do_not_fit() -> None:
+    asked, able = Workload(replace(DENSE, layers=16), 1024, 16), capabilities("megatron")
+    fixed = Fixed(tp=1, pp=2, cp=1, micro_batch=2, virtual_stages=1, zero=1)
+    asked = replace(asked, fixed=fixed)
+    need = [
+        examine(asked, A100, Layout(1, 4, 2, (8, 8), again), able).predicted.memory_gib[0]
+        for again in ("selective", "full")
+    ]
+    tight = replace(
+        A100, accelerator=replace(A100.accelerator, card_memory_gib=sum(need) / 2 / DEFAULT.usable)
+    )
+    best = plan_uniform(asked, tight, able)[0]
+    (mesh,) = best.pipelines[0].meshes
+    assert mesh.recompute == "full"
+    assert 0 < mesh.recompute_layers < 8
+    whole = plan_uniform(asked, tight, replace(able, recompute_some=False))[0]
+    assert whole.predicted is not None
+    assert best.predicted is not None
+    assert best.predicted.step_time_s < whole.predicted.step_time_s
+
+
+@pytest.mark.parametrize(
+    ("framework", "some", "why"),
+    [
+        ("deepspeed", 2, "deepspeed has no recomputation of some layers"),
+        ("megatron", 9, "no stage has 9 layers to recompute, but"),
+    ],
+)
+def test_some_layers_that_cannot_be_recomputed(framework: str, some: int, why: str) -> None:
+    layout = Layout(1, 8, 1, (DENSE.layers,), "full", zero=1, recompute_layers=some)
+    found = examine(Workload(DENSE, 1024, 16), A100, layout, capabilities(framework))
+    assert any(why in problem for problem in found.problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -77,10 +78,15 @@ def layouts_of(row: tuple[int, ...], asked: Workload, able: Capabilities) -> Ite
     """Yield a row's layouts, with every split that the framework runs."""
     size = dict(zip(SIZES, row, strict=False))
     even = not able.uneven_stages or (size["virtual_stages"] > 1 and not able.uneven_virtual)
+    held = math.ceil(asked.model.layers / (size["pp"] * size["virtual_stages"]))
+    counts = {0}
+    if RECOMPUTE[row[-1]] == "full" and able.recompute_some:
+        counts |= {math.ceil(part * held / 4) for part in (1, 2, 3)} - {held}
     for layers in splits(asked.model.layers, size.pop("pp"), size["virtual_stages"]):
-        if not even or len(set(layers)) == 1:
+        for some in counts if not even or len(set(layers)) == 1 else ():
             again = RECOMPUTE[row[-1]]
-            yield replace(Layout(1, 1, 1, layers, again, 0, row[0] > 1), **size)  # type: ignore[arg-type]
+            plain = Layout(1, 1, 1, layers, again, 0, row[0] > 1, recompute_layers=some)
+            yield replace(plain, **size)  # type: ignore[arg-type]
 
 
 def without_chunks(times: dict[tuple[int, ...], float]) -> list[float]:

@@ -49,7 +49,7 @@ SILENT_S = 2.0
 @click.option("-n", "--top", type=click.IntRange(1), default=5, help="Show so many [default: 5].")
 @click.option(
     "--explain", metavar="LAYOUT", help="Cost your own layout beside the best: tp=8,pp=4,..., "
-    "of tp, pp, dp, cp, ep, etp, vpp, micro-batch, recompute, zero.",
+    "of tp, pp, dp, cp, ep, etp, vpp, micro-batch, recompute, recompute-layers, zero.",
 )  # fmt: skip
 @click.option(
     "--from", "come_from", metavar="LAYOUT", help="What changes from this layout on ordinary "

@@ -183,7 +183,8 @@ def _own_row(own: Explained, best: Ranked) -> list[str]:
 def _size(sizes: object, name: str) -> str:
     """Return a size of a mesh, a pipeline or a layout as a column shows it."""
     value = str(getattr(sizes, name))
-    return SHORT.get(value, value)
+    some = getattr(sizes, "recompute_layers", 0) if name == "recompute" else 0
+    return f"{value}:{some}" if some else SHORT.get(value, value)
 
 
 def _figures(found: Predicted | None, usable_gib: Iterable[float], tight: bool) -> list[str]:

@@ -7,11 +7,7 @@ from ..plan import Mesh, Pipeline, Plan
 from .chunks import Chunk, chunks
 from .single import has_experts, model_of, single
 
-_FULL = (
-    *("--recompute-granularity", "full"),
-    *("--recompute-method", "uniform"),
-    *("--recompute-num-layers", "1"),
-)
+_FULL = ("--recompute-granularity", "full", "--recompute-method")
 
 # Of the recipes for FP8 the one without a history of maxima; formats are Transformer Engine's
 # defaults of each recipe (NVIDIA/TransformerEngine, docs/api/common.rst).
@@ -78,8 +74,12 @@ def _precision(plan: Plan) -> tuple[str, ...]:
 
 def _recompute(plan: Plan, mesh: Mesh) -> tuple[str, ...]:
     """Return what is computed again: of a mixture what the planner's memory model leaves out."""
-    if mesh.recompute != "selective":
-        return _FULL if mesh.recompute == "full" else ()
+    if mesh.recompute == "none":
+        return ()
+    if mesh.recompute == "full":
+        some = mesh.recompute_layers
+        method = ("block", str(some)) if some else ("uniform", "1")
+        return (*_FULL, method[0], "--recompute-num-layers", method[1])
     modules, model = ["mlp"], model_of(plan)
     if model is not None and model.mixture is not None:
         again = {

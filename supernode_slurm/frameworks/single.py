@@ -48,7 +48,7 @@ def has_experts(plan: Plan, mesh: Mesh) -> bool:
 def _cut(mesh: Mesh) -> tuple[int | str, ...]:
     return (
         *(mesh.tp, mesh.cp, mesh.dp, mesh.ep, mesh.etp, mesh.micro_batch),
-        *(mesh.sequence_parallel, mesh.recompute, mesh.zero, mesh.shard),
+        *(mesh.sequence_parallel, mesh.recompute, mesh.recompute_layers, mesh.zero, mesh.shard),
     )
 
 

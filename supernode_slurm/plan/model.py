@@ -72,6 +72,8 @@ class Mesh:
     """ZeRO stage of the optimiser's state over ``dp``."""
     shard: int = 0
     """Replicas that share one copy of what ZeRO cuts, and the others have copies; 0 for all."""
+    recompute_layers: int = 0
+    """Of each (virtual) stage, the layers that are recomputed in full; 0 for all."""
 
     @property
     def devices(self) -> int:

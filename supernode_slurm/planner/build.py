@@ -119,7 +119,7 @@ def cut_of(layout: Layout, stack: Stack) -> Cut:
         "shard": layout.shard,
         "sequence_parallel": layout.sequence_parallel and layout.tp > 1,
         "selective": layout.recompute == "selective",
-        "full": float(layout.recompute == "full"),
+        "full": layout.recomputed,
         "flash": layout.flash and stack.flash,
         "overlap": layout.overlap and stack.overlap,
         "first": layers[0],

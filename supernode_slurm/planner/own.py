@@ -122,6 +122,9 @@ def _batches(workload: Workload, layout: Layout) -> list[str]:
         found.append(
             f"a stage of {min(layout.layers)} layers has no {layout.virtual_stages} chunks"
         )
+    held = -(-sum(layout.layers) // (layout.pp * layout.virtual_stages))
+    if layout.recompute_layers > held:
+        found.append(f"no stage has {layout.recompute_layers} layers to recompute, but {held}")
     return found
 
 
@@ -140,6 +143,7 @@ def _abilities(workload: Workload, layout: Layout, able: Capabilities) -> list[s
         "zero 2 beside a pipeline": layout.zero == 2 and layout.pp > 1,
         "hybrid sharding": layout.shard > 0 and not able.hybrid,
         f"recompute {layout.recompute}": layout.recompute not in able.recompute,
+        "recomputation of some layers": layout.recompute_layers > 0 and not able.recompute_some,
         "uneven stages": uneven and not able.uneven_stages,
         "pipeline that ends with MTP": layout.pp > 1
         and workload.model.mtp > 0

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .again import share, unfolded
 from .bounds import rising_parts
 from .build import case_of, cut_of
 from .case import Case, Cut, Numbers, numbers
@@ -65,18 +66,21 @@ class Search:
     def best(self, keep: int) -> Ranked:
         """Return the fastest layouts that fit, at most ``keep``.
 
-        Of layouts that differ in their virtual stages alone it is the fastest one.
+        Of layouts that differ in their virtual stages alone, or in how many layers are
+        recomputed, it is the fastest one.
         """
         if not self.space.size:
             return Ranked((), None)
         bounds = self.bounds()
-        times, places = np.zeros(0), np.zeros((0, 4), np.int64)
+        times, places = np.zeros(0), np.zeros((0, 5), np.int64)
         for part in rising_parts(bounds, FIRST, CHUNK):
             limit = times[keep - 1] if times.size >= keep else np.inf
             index = part[bounds[part] < limit]
             if not index.size:
                 break
-            time, split, fits = self._cost(self.space.taken(index))
+            space, rows = unfolded(self.space.taken(index), self.workload, self.able)
+            index = index[rows]
+            time, split, fits = self._cost(space)
             self.costed += index.size
             good = np.flatnonzero(split.legal & fits)
             if self.able.uneven_stages:
@@ -85,10 +89,11 @@ class Search:
                 first = self._fastest(which, known, keep)
                 limit = float(known[first[-1]]) if first.size >= keep else np.inf
                 some = good[bounds[index[good]] < limit]
-                time, split = self._refined(self.space.taken(index), some, (time, split), limit)
-            rows = np.column_stack([index, split.first, split.second, split.last])[good]
+                time, split = self._refined(space, some, (time, split), limit)
+            again = space.columns["recompute_layers"]
+            found = np.column_stack([index, split.first, split.second, split.last, again])[good]
             times = np.concatenate([times, time[good]])
-            places = np.vstack([places, rows.astype(np.int64)])
+            places = np.vstack([places, found.astype(np.int64)])
             fastest = self._fastest(places[:, 0], times, keep)
             times, places = times[fastest], places[fastest]
         return self._written(places)
@@ -249,11 +254,12 @@ class Search:
     def _cut(self, space: Space, split: Split) -> Cut:
         columns = {name: column.astype(np.float64) for name, column in space.columns.items()}
         recompute = columns.pop("recompute")
+        columns.pop("recompute_layers", None)
         return Cut(
             **columns,
             sequence_parallel=(columns["tp"] > 1).astype(np.float64),
             selective=(recompute == RECOMPUTE.index("selective")).astype(np.float64),
-            full=(recompute == RECOMPUTE.index("full")).astype(np.float64),
+            full=share(space, self.workload, self.able),
             flash=self._flash,
             overlap=self._overlap,
             first=split.first,
@@ -265,7 +271,8 @@ class Search:
         """Return the layouts at these places of the space, with these layers."""
         if not places.size:
             return Ranked((), None)
-        space = self.space.taken(places[:, 0])
+        columns = self.space.taken(places[:, 0]).columns
+        space = Space({**columns, "recompute_layers": places[:, 4].astype(np.int32)})
         first, second, last = (places[:, column].astype(np.float64) for column in (1, 2, 3))
         split = Split(first, second, last, np.ones(first.shape, np.bool_))
         costs = costs_of(self._case(space, split), self.constants)
@@ -285,6 +292,7 @@ def _layout(space: Space, row: int, layers: tuple[int, ...]) -> Layout:
         micro_batch=size["micro_batch"],
         layers=layers,
         recompute=RECOMPUTE[size["recompute"]],
+        recompute_layers=size["recompute_layers"],
         zero=size["zero"],
         sequence_parallel=size["tp"] > 1,
         virtual_stages=size["virtual"],

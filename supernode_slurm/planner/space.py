@@ -40,7 +40,11 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """One column per layout; ``recompute`` is an index into ``RECOMPUTE``."""
+    """One column per layout; ``recompute`` is an index into ``RECOMPUTE``.
+
+    Where full recomputation of some layers is legal, one of all stands for each number of them
+    (``again.unfolded``).
+    """
 
     columns: dict[str, Sizes]
 
@@ -177,6 +181,14 @@ def virtual_sizes(workload: Workload, able: Capabilities, pp: int, batches: int)
     return kept(legal, workload.fixed.virtual_stages)
 
 
+def recompute_kinds(workload: Workload, able: Capabilities) -> list[str]:
+    """Return the legal kinds of recomputation."""
+    kinds = kept(able.recompute, workload.fixed.recompute)
+    if workload.fixed.recompute_layers:
+        return [name for name in kinds if name == "full" and able.recompute_some]
+    return kinds
+
+
 def _outer(
     workload: Workload, offer: Offer, able: Capabilities
 ) -> Iterator[tuple[int, int, int, int, int]]:
@@ -204,7 +216,7 @@ def _block(
     share = workload.global_batch // dp
     # Experts that no tensor-parallel rank cuts are there once on each.
     holders = cp * dp * (tp if workload.model.mixture and able.expert_tensor else 1)
-    recompute = [RECOMPUTE.index(name) for name in kept(able.recompute, workload.fixed.recompute)]
+    recompute = [RECOMPUTE.index(name) for name in recompute_kinds(workload, able)]
     zeros = [
         (zero, shard)
         for zero in zero_stages(workload, able, holders, pp)

@@ -55,6 +55,7 @@ def plan_at(workload: Workload, offer: Offer, layout: Layout, predicted: Predict
         etp=layout.etp,
         sequence_parallel=layout.sequence_parallel,
         recompute=layout.recompute,
+        recompute_layers=layout.recompute_layers,
         zero=layout.zero,
         shard=layout.shard,
     )

@@ -27,6 +27,8 @@ class Fixed:
     micro_batch: int | None = None
     recompute: str | None = None
     """``none``, ``selective`` or ``full``."""
+    recompute_layers: int | None = None
+    """See ``Layout``."""
     zero: int | None = None
     cp: int | None = None
     ep: int | None = None
@@ -97,6 +99,8 @@ class Capabilities:
     zero: tuple[int, ...]
     """ZeRO stages."""
     recompute: tuple[str, ...] = RECOMPUTE
+    recompute_some: bool = False
+    """Full recomputation of some layers of each stage."""
     virtual_stages: bool = False
     """Interleaved pipelines; the micro-batches of a step are then a multiple of the stages."""
     uneven_virtual: bool = False
@@ -175,6 +179,8 @@ class Layout:
     etp: int = 1
     shard: int = 0
     """Replicas that share one copy of sharded weights (hybrid sharding); 0 for all."""
+    recompute_layers: int = 0
+    """Of each virtual stage, the layers that are recomputed in full; 0 for all."""
     flash: bool = True
     """Attention is fused; false only for runs of old software."""
     overlap: bool = True
@@ -184,6 +190,14 @@ class Layout:
     def pp(self) -> int:
         """Return the number of pipeline stages."""
         return len(self.layers)
+
+    @property
+    def recomputed(self) -> float:
+        """Return the share of the layers that are recomputed in full."""
+        if self.recompute != "full":
+            return 0.0
+        some = self.recompute_layers * self.virtual_stages * self.pp
+        return min(some / sum(self.layers), 1.0) if some else 1.0
 
 
 def agree_precision(workload: Workload, offers: Sequence[Offer], able: Capabilities) -> Workload:

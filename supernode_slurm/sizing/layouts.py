@@ -19,10 +19,14 @@ KEYS = {
     "vpp": "virtual_stages",
     "micro-batch": "micro_batch",
     "recompute": "recompute",
+    "recompute-layers": "recompute_layers",
     "zero": "zero",
 }
 """Each word of a layout, and the field of ``Fixed`` that it sets."""
-_USUAL = {"cp": 1, "ep": 1, "etp": 1, "virtual_stages": 1, "recompute": "none", "zero": 1}
+_USUAL = {
+    **dict.fromkeys(("cp", "ep", "etp", "virtual_stages", "zero"), 1),
+    **{"recompute": "none", "recompute_layers": 0},
+}
 
 
 def parse_layout(
@@ -51,7 +55,7 @@ def _value(name: str, text: str, option: str) -> int | str:
         if text not in RECOMPUTE:
             raise UsageError(f"{option}: recompute is {', '.join(RECOMPUTE)}; got {text!r:.40}")
         return text
-    low, high = (0, 3) if name == "zero" else (1, 10**7)
+    low, high = {"zero": (0, 3), "recompute-layers": (0, 10**7)}.get(name, (1, 10**7))
     if not text.isascii() or not text.isdecimal() or not low <= int(text[:9]) <= high:
         raise UsageError(f"{option}: {name} is a number from {low} on, like {name}={low + 1}")
     return int(text[:9])
@@ -70,6 +74,7 @@ def filled(fixed: Fixed, workload: Workload, devices: int, able: Capabilities) -
         micro_batch=fixed.micro_batch or 1,
         layers=tuple((layers + stage) // pp for stage in range(pp)),
         recompute=fixed.recompute or able.recompute[-1],
+        recompute_layers=fixed.recompute_layers or 0,
         zero=lean if fixed.zero is None else fixed.zero,
         sequence_parallel=tp > 1,
         virtual_stages=fixed.virtual_stages or 1,
@@ -101,6 +106,7 @@ def layout_of(pipeline: Pipeline) -> Layout:
         micro_batch=mesh.micro_batch,
         layers=tuple(stage.layers for stage in pipeline.stages),
         recompute=mesh.recompute,
+        recompute_layers=mesh.recompute_layers,
         zero=mesh.zero,
         sequence_parallel=mesh.sequence_parallel,
         virtual_stages=pipeline.virtual_stages,
@@ -141,5 +147,10 @@ def plan_words(plan: Plan) -> str:
 def _of_mesh(mesh: Mesh, pipeline: Pipeline) -> Layout:
     layout = Layout(mesh.tp, mesh.dp, mesh.micro_batch, (1,) * mesh.pp, mesh.recompute, mesh.zero)
     return replace(
-        layout, virtual_stages=pipeline.virtual_stages, cp=mesh.cp, ep=mesh.ep, etp=mesh.etp
+        layout,
+        recompute_layers=mesh.recompute_layers,
+        virtual_stages=pipeline.virtual_stages,
+        cp=mesh.cp,
+        ep=mesh.ep,
+        etp=mesh.etp,
     )
