@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..inventory.yamltree import MAX_BYTES, Node, parse
 
-SECTIONS = ("measurements", "heterogeneous")
+SECTIONS = ("measurements", "heterogeneous", "layer_timing", "memory")
 
 
 def read_runs(path: Path) -> dict[str, Any]:

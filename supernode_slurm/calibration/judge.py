@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import PlanError
 from ..planner.case import Numbers
 from ..planner.constants import Constants
 from .mixed import predict_mixed
 from .predictor import Predictor
-from .runs import Run
+from .runs import Run, Skipped
 
 GIB = 2**30
 
@@ -32,6 +33,17 @@ class Judged:
     recompute: float
     """Share of the layers taken to compute all again, where the run does not print it."""
     micro_batch: int
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """Return what the run does not tell, and what it was taken for."""
+        notes = list(self.run.assumed)
+        if self.run.open_micro_batch and not self.run.mixed:
+            notes.append(f"micro_batch {self.micro_batch}: the fastest that fits")
+        if self.run.open_recompute and not self.run.mixed:
+            share = f"{self.recompute:.0%} of the layers" if self.recompute else "none"
+            notes.append(f"recompute {share}: the least that fits")
+        return tuple(notes)
 
     @property
     def off(self) -> float | None:
@@ -81,9 +93,31 @@ def judge(runs: Sequence[Run], values: Mapping[str, float] | None = None) -> lis
     found: dict[int, Judged] = {}
     if plain:
         predictor = Predictor(plain)
-        for judged, run in zip(_uniform(predictor, Constants(values)), plain, strict=True):
+        for judged, run in zip(_uniform(predictor, plain, Constants(values)), plain, strict=True):
             found[id(run)] = judged
     return [found.get(id(run)) or _mixed(run, values) for run in runs]
+
+
+def judge_all(
+    runs: Sequence[Run], values: Mapping[str, float] | None = None
+) -> tuple[list[Judged], list[Skipped]]:
+    """Return what the model says of the runs, and those of which it cannot say anything."""
+    if not runs:
+        return [], []
+    try:
+        with np.errstate(all="ignore"):
+            found = judge(runs, values)
+    except (PlanError, ValueError, ArithmeticError, LookupError, TypeError) as error:
+        if len(runs) == 1:
+            return [], [Skipped(runs[0].id, f"cannot be predicted: {error}")]
+        half = len(runs) // 2
+        parts = judge_all(runs[:half], values), judge_all(runs[half:], values)
+        return parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
+    strange = "cannot be predicted: the step time is no number"
+    return (
+        [item for item in found if np.isfinite(item.step_time_s)],
+        [Skipped(item.run.id, strange) for item in found if not np.isfinite(item.step_time_s)],
+    )
 
 
 def scores(judged: Iterable[Judged], by: Mapping[int, str]) -> list[Score]:
@@ -141,30 +175,33 @@ def order(runs: Sequence[Run], predicted: Sequence[float]) -> Order:
 
 
 def _job(run: Run) -> tuple[object, ...]:
-    """Return what runs share whose layouts can be compared."""
+    """Return what runs share whose layouts can be compared: model, machine, batch and software."""
     model, work = run.workload.model, run.workload
-    cards = tuple((offer.accelerator.id, offer.devices) for offer in run.offers)
-    sizes = (model.layers, model.hidden, model.ffn, work.sequence, work.global_batch)
-    return (run.source, cards, sizes, work.precision)
+    machine = tuple(
+        (offer.accelerator.id, offer.devices, offer.node_devices, offer.network_gbs)
+        for offer in run.offers
+    )
+    sizes = (model.layers, model.hidden, model.ffn, model.mixture)
+    return (sizes, machine, work.sequence, work.global_batch, work.precision, run.stack)
 
 
-def _uniform(predictor: Predictor, constants: Constants) -> list[Judged]:
+def _uniform(predictor: Predictor, runs: Sequence[Run], constants: Constants) -> list[Judged]:
     predicted = predictor.predict(constants)
     parts = {name: _row(getattr(predicted.step, name)) for name in predicted.step.__slots__}
     size = len(predictor.runs)
     return [
         Judged(
-            run=run,
+            run=runs[row],
             step_time_s=float(np.broadcast_to(predicted.step.time_s, size)[row]),
             memory_gib=float(np.broadcast_to(predicted.reading, size)[row]) / GIB,
             breakdown={
                 name: float(np.broadcast_to(part, size)[row]) for name, part in parts.items()
             },
             fits=bool(predicted.memory.peak[row] <= predicted.limit[row] * (1 + 1e-9)),
-            recompute=float(predictor.cut.full[row]) if run.open_recompute else 0.0,
-            micro_batch=run.layout.micro_batch,
+            recompute=float(predictor.cut.full[row]) if closed.open_recompute else 0.0,
+            micro_batch=closed.layout.micro_batch,
         )
-        for row, run in enumerate(predictor.runs)
+        for row, closed in enumerate(predictor.runs)
     ]
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..planner.build import cut_of, dims_of, software_of
-from ..planner.case import Case, Cut, Numbers, stacked, taken
+from ..planner.case import Case, Cut, Numbers, numbers, stacked, taken
 from ..planner.constants import DEFAULT, Constants
 from ..planner.memory import Memory, memory_of
 from ..planner.rates import rates_of
-from ..planner.stacks import stack_of
+from ..planner.stacks import Stack, stack_of
 from ..planner.step import Step, step_of
 from .runs import Run
 
@@ -41,9 +41,7 @@ class Predictor:
         self.runs = tuple(_closed(run) for run in runs)
         stacks = [stack_of(run.stack) for run in self.runs]
         self.dims = stacked([dims_of(run.workload) for run in self.runs])
-        self.cut = stacked(
-            [cut_of(run.layout, stack) for run, stack in zip(self.runs, stacks, strict=True)]
-        )
+        self.cut = stacked([_cut(run, stack) for run, stack in zip(self.runs, stacks, strict=True)])
         keys = [
             (run.offers[0], run.workload.precision, stack)
             for run, stack in zip(self.runs, stacks, strict=True)
@@ -112,6 +110,12 @@ class Predictor:
 
     def _with_full(self, case: Case, share: Numbers) -> Case:
         return replace(case, cut=replace(case.cut, full=share))
+
+
+def _cut(run: Run, stack: Stack) -> Cut:
+    cut = cut_of(run.layout, stack)
+    share = run.recompute_share
+    return cut if share is None else replace(cut, full=numbers(share))
 
 
 def _closed(run: Run) -> Run:

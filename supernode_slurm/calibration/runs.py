@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ..catalogue import (
-    LatentAttention,
-    Mixture,
-    Model,
-    models,
-)
+from ..catalogue import Model
 from ..errors import PlanError
 from ..planner import Layout, Offer, Workload
 from ..planner.build import layers_of_stages
 from ..planner.figures import figures_of
-from .hardware import offers_of
-from .stacks import stack_name
+from .fields import count, fields_of, folded, unread
+from .hardware import mix_names, offers_of
+from .sizes import model_of
+from .stacks import profile_of
+from .words import Recompute, precision_of, recompute_in, recompute_of
 
-VOCAB = 64_000
-"""Where a run does not print its vocabulary: between Llama-2's 32,000 and Llama-3's 128,256."""
+PSEUDO_LAYERS = 3
+"""Most items that a source counts as layers: embedding, head, multi-token prediction."""
 
-MOST = 10**9
-COUNTS = (
-    *("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "seq"),
-    *("experts", "topk", "moe_ffn_hidden", "count", "cards_per_node", "supernode"),
-    *("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "micro_batch", "global_batch"),
-)
-"""Fields of a run that are whole positive numbers."""
-
-MLA = re.compile(r"(q_lora|kv_lora|qk_nope|rope|v)=(\d+)")
-DEEPSEEK = {"q_lora": 1536, "kv_lora": 512, "qk_nope": 128, "rope": 64, "v": 128}
-"""Ranks of latent attention where a run says no more than MLA (DeepSeek-V3, Kimi K2)."""
-
-WINDOW = re.compile(r"sliding window (\d+)")
-
-PRECISIONS = ("nvfp4", "mxfp8", "fp8", "bf16", "fp16")
+FULL_TRAINING = ("", "full", "pretrain", "pretraining", "sft", "finetune", "fulltraining", "cpt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +35,7 @@ class Run:
     """One per kind of device, in the order of their ranks."""
     layout: Layout
     stack: str
+    """A software profile of the planner."""
     measured_s: float | None
     memory_gib: float | None
     failed: str = ""
@@ -59,10 +43,16 @@ class Run:
     suspect: bool = False
     open_micro_batch: bool = False
     open_recompute: bool = False
+    recompute_share: float | None = None
+    """Of the layers, where the layout cannot say it."""
     stages: tuple[tuple[int, ...], ...] = ()
     """Of a mixed run, the kinds of devices of each stage, as indexes into ``offers``."""
     configuration: tuple[object, ...] = ()
     """What repeats of one run share, its software left out."""
+    modules: tuple[str, ...] = ()
+    """Parts of a layer that it recomputed, if it names them."""
+    assumed: tuple[str, ...] = ()
+    """What is not printed or not clear, and what it was taken for."""
 
     @property
     def mixed(self) -> bool:
@@ -82,158 +72,153 @@ def runs_of(document: Mapping[str, Any]) -> tuple[list[Run], list[Skipped]]:
     """Return the runs of a table, and those that say too little."""
     runs: list[Run] = []
     skipped: list[Skipped] = []
-    for section in ("measurements", "heterogeneous"):
-        for number, raw in enumerate(document.get(section) or ()):
-            name = str(raw.get("id") or f"{section}[{number}]") if isinstance(raw, dict) else "?"
-            try:
-                runs.append(run_of(raw))
-            except PlanError as error:
-                skipped.append(Skipped(name, str(error)))
-            except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-                skipped.append(Skipped(name, f"not in the format of docs/calibrate.md: {error!r}"))
+    for name, raw in rows_of(document, ("measurements", "heterogeneous")):
+        try:
+            runs.append(run_of(raw, name))
+        except PlanError as error:
+            skipped.append(Skipped(name, str(error)))
     return runs, skipped
 
 
-def run_of(raw: dict[str, Any]) -> Run:
-    """Return one run; raises ``PlanError`` if it says too little to be predicted."""
-    model, parallel, measured = raw["model"], raw["parallel"], raw.get("measured") or {}
-    _bounded(raw)
-    missing = [key for key in ("tp", "pp", "dp", "global_batch") if not parallel.get(key)]
-    missing += [key for key in ("layers", "hidden", "heads", "seq") if not model.get(key)]
-    if missing:
-        raise PlanError(f"does not print {', '.join(missing)}")
-    source = str((raw.get("source") or {}).get("ref") or raw.get("stack") or "")
-    stack = str(raw.get("stack") or stack_name(source, str(raw["id"]), parallel))
-    workload = Workload(
-        model=model_of(model),
-        sequence=model["seq"],
-        global_batch=parallel["global_batch"],
-        precision=precision_of(str(parallel.get("precision") or "bf16")),
-    )
-    offers = offers_of(raw["hardware"])
-    if workload.precision == "bf16" and not all(
-        offer.accelerator.peak_tflops("bf16") for offer in offers
-    ):
-        workload = replace(workload, precision="fp16")
-    for offer in offers:
-        figures_of(offer.accelerator, workload.precision)
-    failed = next((key for key in ("oom", "oom_or_failed") if measured.get(key)), "")
-    return Run(
-        id=str(raw["id"]),
-        source=source,
+def rows_of(document: Mapping[str, Any], sections: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    """Yield each row with its id, or with its place where it has none."""
+    for section in sections:
+        for number, raw in enumerate(document.get(section) or ()):
+            given = raw.get("id") if isinstance(raw, dict) else None
+            place = f"{section}[{number}]"
+            yield (str(given) if given not in (None, "") else place), raw
+
+
+def run_of(row: object, name: str = "run") -> Run:
+    """Return one run; raises ``PlanError`` if it says too little to be predicted, or is wrong."""
+    raw = fields_of(row)
+    model, parallel, measured = raw["model"], raw["parallel"], raw["measured"]
+    _complete(raw)
+    sizes, notes = model_of(model)
+    offers, wired = offers_of(raw["hardware"])
+    stack, software = profile_of(raw, offers[0].accelerator.vendor)
+    workload, precision = _workload(raw, sizes, offers)
+    recompute = _recompute(parallel, sizes)
+    layout, laid = layout_of(parallel, sizes, recompute)
+    run = Run(
+        id=str(raw["id"]) if raw.get("id") not in (None, "") else name,
+        source=_source(raw),
         workload=workload,
         offers=offers,
-        layout=layout_of(parallel, workload.model),
+        layout=layout,
         stack=stack,
         measured_s=measured_s(raw),
         memory_gib=measured.get("peak_mem_gib"),
-        failed=failed.replace("_", " "),
+        failed=next((key for key in ("oom", "oom_or_failed") if measured.get(key)), "").replace(
+            "_", " "
+        ),
         suspect=bool(raw.get("suspect")),
         open_micro_batch=not parallel.get("micro_batch"),
         open_recompute=parallel.get("recompute") is None,
+        recompute_share=recompute.share,
         stages=_kinds_of_stages(raw) if len(offers) > 1 else (),
         configuration=_configuration(raw),
+        modules=recompute.modules,
     )
+    notes += [*wired, *precision, *laid, recompute.assumed, software, *_consistent(run, parallel)]
+    notes += [f"{field} is not read" for field in unread(raw)]
+    return replace(run, assumed=tuple(note for note in notes if note))
 
 
-def _bounded(raw: dict[str, Any]) -> None:
-    """Refuse sizes that no run has: text, fractions, numbers below one or beyond all machines."""
-    for part in ("model", "hardware", "parallel"):
-        for key, value in raw[part].items():
-            if key not in COUNTS or value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < MOST:
-                raise PlanError(f"{part}.{key} must be a number from 1 on, got {value!r:.40}")
+def _complete(raw: dict[str, Any]) -> None:
+    """Refuse a row that leaves out what nothing can stand for."""
+    parallel, model, hardware = raw["parallel"], raw["model"], raw["hardware"]
+    missing = [key for key in ("tp", "pp", "dp", "global_batch") if not parallel.get(key)]
+    missing += [key for key in ("layers", "hidden", "heads", "seq") if not model.get(key)]
+    if not hardware.get("mix"):
+        missing += [key for key in ("accelerator", "count") if not hardware.get(key)]
+    if missing:
+        raise PlanError(f"does not print {', '.join(missing)}")
+
+
+def _source(raw: dict[str, Any]) -> str:
+    source = raw.get("source")
+    named = source.get("ref") or source.get("title") if isinstance(source, dict) else source
+    return str(named or raw.get("stack") or "")
+
+
+def _workload(
+    raw: dict[str, Any], model: Model, offers: tuple[Offer, ...]
+) -> tuple[Workload, list[str]]:
+    """Return what was trained, in a precision that all its cards have, and what was assumed."""
+    parallel = raw["parallel"]
+    precision, note = precision_of(parallel.get("precision"))
+    notes = [note]
+    if precision == "bf16" and not all(item.accelerator.peak_tflops("bf16") for item in offers):
+        precision = "fp16"
+        notes.append("precision fp16: the card has no units for bf16")
+    for card in (offer.accelerator for offer in offers):
+        if card.peak_tflops(precision) == 0:
+            raise PlanError(
+                f"{card.id} has no units for {precision}, which parallel.precision asks"
+            )
+        figures_of(card, precision)
+    training = raw.get("training") or parallel.get("training") or ""
+    lora = folded(training) == "lora"
+    if not lora and folded(training) not in FULL_TRAINING:
+        raise PlanError(f"training {training!r:.40} is not planned; use full or lora")
+    rank = parallel.get("lora_rank") or raw.get("lora_rank")
+    if lora and rank is None:
+        notes.append("lora_rank 16: not printed")
+    workload = Workload(
+        model=model,
+        sequence=raw["model"]["seq"],
+        global_batch=parallel["global_batch"],
+        precision=precision,
+        training="lora" if lora else "full",
+        lora_rank=16 if rank is None else count(rank, "lora_rank"),
+    )
+    return workload, notes
+
+
+def _recompute(parallel: dict[str, Any], model: Model) -> Recompute:
+    said = parallel.get("recompute")
+    if said is None:
+        return Recompute()
+    found = recompute_of(said, parallel["pp"], model.layers)
+    return recompute_in(found, model.mixture is not None)
 
 
 def measured_s(raw: dict[str, Any]) -> float | None:
     """Return the step time, from tokens per second if need be, never from FLOPS."""
-    measured = raw.get("measured") or {}
+    measured, hardware = raw["measured"], raw["hardware"]
     found = measured.get("step_time_s") or raw.get("derived_step_time_s")
-    rate, batch = measured.get("tokens_per_s_per_gpu"), raw["parallel"].get("global_batch")
     if found:
         return float(found)
+    rate, batch = measured.get("tokens_per_s_per_gpu"), raw["parallel"].get("global_batch")
     if not rate or not batch:
         return None
-    return float(batch * raw["model"]["seq"] / rate / raw["hardware"]["count"])
+    devices = hardware.get("count") or sum(map(int, hardware["mix"].values()))
+    return float(batch * raw["model"]["seq"] / rate / devices)
 
 
-def precision_of(text: str) -> str:
-    """Return the precision that a source's words mean."""
-    folded = text.casefold()
-    if " or " in folded:
-        return "bf16"
-    return next((name for name in PRECISIONS if name in folded), "bf16")
-
-
-def model_of(raw: dict[str, Any]) -> Model:
-    """Return the model of a run from the dimensions it prints."""
-    heads, hidden = raw["heads"], raw["hidden"]
-    gated = bool(raw.get("gated_mlp"))
-    ffn = raw.get("ffn_hidden") or 4 * hidden
-    attention = str(raw.get("attention") or "")
-    latent = _latent(attention) if "MLA" in attention else None
-    window = WINDOW.search(attention)
-    model = Model(
-        name=str(raw.get("name") or "model"),
-        layers=raw["layers"],
-        hidden=hidden,
-        heads=heads,
-        kv_heads=raw.get("kv_heads") or heads,
-        head_dim=latent.plain_dim + latent.rotary_dim
-        if latent
-        else raw.get("head_dim") or hidden // heads,
-        ffn=ffn,
-        vocab=raw.get("vocab") or VOCAB,
-        gated=gated,
-        tied=not gated,
-        params=0,
-        latent=latent,
-        mixture=_mixture(raw, ffn),
-        mtp=int(raw.get("mtp") or 0),
-        window=int(window[1]) if window else 0,
-        window_layers=raw["layers"] // 2 if window and "alternating" in attention else 0,
-    )
-    model = _completed(model, raw)
-    return replace(model, params=model.parts_params)
-
-
-def _completed(model: Model, raw: dict[str, Any]) -> Model:
-    """Return the catalogue's model where exactly one kind has all printed sizes, else this one.
-
-    Its facts were checked against its number of parameters; a row of a table rarely prints
-    windows, shared experts or the size of a head.
-    """
-    found = [item for item in models() if _size(item) == _size(model)]
-    kinds = {
-        (item.window, item.latent, item.mixture, item.gated, item.tied, item.head_dim)
-        for item in found
-    }
-    if len(kinds) != 1 or not raw.get("vocab") or raw.get("attention"):
-        return model
-    mtp = int(raw.get("mtp") or 0)
-    return replace(found[0], name=model.name, mtp=mtp)
-
-
-def _size(model: Model) -> tuple[int, ...]:
-    experts = model.mixture.experts if model.mixture else 0
-    sizes = (model.layers, model.hidden, model.heads, model.kv_heads, model.ffn, model.vocab)
-    return (*sizes, experts)
-
-
-def layout_of(parallel: dict[str, Any], model: Model) -> Layout:
-    """Return the layout of a run, open sizes at their least."""
-    tp = parallel["tp"]
-    recompute = str(parallel.get("recompute") or "none").split()[0].split("(")[0].rstrip(":")
-    ep = parallel.get("ep") or 1
+def layout_of(
+    parallel: dict[str, Any], model: Model, recompute: Recompute
+) -> tuple[Layout, list[str]]:
+    """Return the layout of a run, open sizes at their least, and what was assumed."""
+    tp, ep = parallel["tp"], parallel.get("ep") or 1
     default = tp if model.mixture and ep == 1 else 1
-    return Layout(
+    layers, notes = stages_of(parallel, model.layers)
+    if parallel.get("sequence_parallel") is None and tp > 1:
+        notes.append("sequence_parallel no: not printed")
+    if parallel.get("zero_stage") is None and parallel["dp"] > 1:
+        notes.append("zero_stage 1: not printed")
+    chunks = len(layers) * (parallel.get("vpp") or 1)
+    # As many layers as the largest stage holds, or more, are all of them.
+    each = -(-max(layers) // (parallel.get("vpp") or 1))
+    layout = Layout(
         tp=tp,
         dp=parallel["dp"],
         micro_batch=parallel.get("micro_batch") or 1,
-        layers=stages_of(parallel, model.layers),
-        recompute=recompute if recompute in ("selective", "full") else "none",
-        zero=1 if parallel.get("zero_stage") is None else int(parallel["zero_stage"]),
+        layers=layers,
+        recompute=recompute.kind,
+        recompute_layers=recompute.layers if recompute.layers < each else 0,
+        zero=1 if parallel.get("zero_stage") is None else parallel["zero_stage"],
         sequence_parallel=bool(parallel.get("sequence_parallel")),
         virtual_stages=parallel.get("vpp") or 1,
         cp=parallel.get("cp") or 1,
@@ -242,64 +227,144 @@ def layout_of(parallel: dict[str, Any], model: Model) -> Layout:
         flash=parallel.get("flash_attention") is not False,
         overlap=parallel.get("overlap_grad_reduce") is not False,
     )
+    if chunks > model.layers + PSEUDO_LAYERS:
+        raise PlanError(
+            f"parallel.vpp {layout.virtual_stages} x pp {layout.pp} is more than the "
+            f"{model.layers} layers"
+        )
+    if layout.virtual_stages > 1 and all(
+        (model.layers + more) % chunks for more in range(PSEUDO_LAYERS + 1)
+    ):
+        notes.append(f"vpp {layout.virtual_stages}: chunks of unequal layers")
+    return layout, notes
 
 
-def stages_of(parallel: dict[str, Any], total: int) -> tuple[int, ...]:
-    """Return the layers of each stage.
+def stages_of(parallel: dict[str, Any], total: int) -> tuple[tuple[int, ...], list[str]]:
+    """Return the layers of each stage, and what was assumed.
 
     Lists of some sources count embedding and head as a layer each, or as three items.
     """
     pp: int = parallel["pp"]
     listed, bounds = parallel.get("layers_per_stage"), parallel.get("partition")
-    if listed and len(listed) == pp:
-        layers = [int(count) for count in listed]
+    if listed is not None:
+        layers = _numbers(listed, "layers_per_stage", pp)
         ends = sum(layers) - total
+        if pp == 1 and ends not in (0, 2):
+            return (total,), [f"layers_per_stage {layers}: one stage has all {total} layers"]
+        if ends not in (0, 2):
+            raise PlanError(
+                f"parallel.layers_per_stage {layers} adds up to {sum(layers)}, not to {total} "
+                "layers, nor to those with embedding and head"
+            )
         if ends == 2:
             layers[0] -= 1
             layers[-1] -= 1
-        return tuple(layers)
-    if bounds and len(bounds) == pp + 1:
-        before = (int(bounds[-1]) - total) // 2
-        inside = [min(max(int(edge) - before, 0), total) for edge in bounds]
-        return tuple(end - start for start, end in pairwise(inside))
-    return layers_of_stages(total, pp)
+        if min(layers) < 1:
+            raise PlanError(f"parallel.layers_per_stage {listed} leaves a stage without layers")
+        return tuple(layers), []
+    if bounds is not None:
+        edges = _numbers(bounds, "partition", pp + 1)
+        more = edges[-1] - edges[0] - total
+        inside = [min(max(edge - edges[0] - more // 2, 0), total) for edge in edges]
+        stages = tuple(end - start for start, end in pairwise(inside))
+        # A stage may hold nothing but items that are no layers.
+        if more < 0 or more % 2 or sorted(edges) != edges:
+            raise PlanError(f"parallel.partition {edges} does not divide {total} layers")
+        return stages, []
+    return layers_of_stages(total, pp), []
 
 
-def _latent(text: str) -> LatentAttention:
-    said = DEEPSEEK | {key: int(value) for key, value in MLA.findall(text)}
-    return LatentAttention(
-        said["q_lora"], said["kv_lora"], said["qk_nope"], said["rope"], said["v"]
-    )
+def _numbers(value: object, name: str, size: int) -> list[int]:
+    items = value if isinstance(value, list) else str(value).strip("[]() ").split(",")
+    if len(items) != size:
+        raise PlanError(f"parallel.{name} {value!r:.60} must have {size} numbers")
+    return [count(item, f"parallel.{name}", 0) for item in items]
 
 
-def _mixture(raw: dict[str, Any], ffn: int) -> Mixture | None:
-    if not raw.get("experts"):
-        return None
-    width = raw.get("moe_ffn_hidden") or ffn
-    return Mixture(
-        experts=raw["experts"],
-        per_token=raw.get("topk") or 1,
-        ffn=width,
-        shared_ffn=(raw.get("shared_experts") or 0) * width,
-        dense_layers=tuple(range(raw.get("dense_first_layers") or 0)),
-    )
+def _consistent(run: Run, parallel: dict[str, Any]) -> list[str]:
+    """Refuse a layout that cannot be, and return what was assumed of one that may."""
+    layout, model, batch = run.layout, run.workload.model, run.workload.global_batch
+    devices = sum(offer.devices for offer in run.offers)
+    product = layout.tp * layout.cp * layout.pp * layout.dp
+    notes = []
+    if product != devices:
+        told = f"tp {layout.tp} x cp {layout.cp} x pp {layout.pp} x dp {layout.dp} is {product}"
+        if devices % product or run.measured_s:
+            raise PlanError(f"parallel.{told}, not hardware.count {devices}")
+        notes.append(f"{told} of {devices} devices: predicted as printed")
+    if model.layers < layout.pp:
+        raise PlanError(f"parallel.pp {layout.pp} is more than the {model.layers} layers")
+    if model.heads % layout.tp:
+        raise PlanError(f"parallel.tp {layout.tp} does not divide model.heads {model.heads}")
+    step = layout.dp * layout.micro_batch
+    if batch % step:
+        raise PlanError(
+            f"parallel.global_batch {batch} is no multiple of dp {layout.dp} x micro_batch "
+            f"{layout.micro_batch}"
+        )
+    if layout.ep > 1 and not model.mixture:
+        raise PlanError(f"parallel.ep is {layout.ep}, but model.experts is not printed")
+    if model.mixture and model.mixture.experts % layout.ep:
+        raise PlanError(f"parallel.ep {layout.ep} does not divide {model.mixture.experts} experts")
+    if layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp):
+        raise PlanError(
+            f"parallel.ep {layout.ep} x etp {layout.etp} does not divide tp x cp x dp "
+            f"{layout.tp * layout.cp * layout.dp}"
+        )
+    return [*notes, *(_mixed_only(run, parallel) if run.mixed else ())]
+
+
+def _mixed_only(run: Run, parallel: dict[str, Any]) -> list[str]:
+    """Refuse what is not planned over several kinds of devices."""
+    layout, model = run.layout, run.workload.model
+    several = "is not predicted over several kinds of devices"
+    for name, size in (("vpp", layout.virtual_stages), ("cp", layout.cp)):
+        if size > 1:
+            raise PlanError(f"parallel.{name} {size} {several}")
+    if model.mixture:
+        raise PlanError(f"model.experts {model.mixture.experts} {several}")
+    if layout.recompute_layers or run.recompute_share is not None:
+        raise PlanError(
+            f"parallel.recompute {parallel['recompute']!r:.40}, of some layers, {several}"
+        )
+    notes = ["micro_batch 1: not printed"] if run.open_micro_batch else []
+    return [*notes, "recompute none: not printed"] if run.open_recompute else notes
 
 
 def _kinds_of_stages(raw: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
     """Return the kinds of each stage, by what is printed or by the order of the devices."""
-    names, parallel = list(raw["hardware"]["mix"]), raw["parallel"]
-    listed = parallel.get("stage_devices")
-    if listed:
+    names, parallel = mix_names(raw["hardware"]), raw["parallel"]
+    pp, listed = parallel["pp"], parallel.get("stage_devices")
+    if listed is not None:
+        if not isinstance(listed, list) or len(listed) != pp:
+            raise PlanError(
+                f"parallel.stage_devices {listed!r:.60} must name the devices of {pp} stages"
+            )
         return tuple(
-            tuple(sorted({names.index(text.rsplit("x", 1)[0]) for text in stage}))
-            for stage in listed
+            tuple(sorted({_kind(text, names) for text in _list(stage)})) for stage in listed
         )
-    order = [place for place, name in enumerate(names) for _ in range(raw["hardware"]["mix"][name])]
-    ranks = len(order) // parallel["pp"]
+    mix = raw["hardware"]["mix"]
+    order = [place for place, name in enumerate(names) for _ in range(int(mix[name]))]
+    if len(order) % pp:
+        raise PlanError(f"parallel.pp {pp} does not divide {len(order)} devices")
+    ranks = len(order) // pp
     return tuple(
-        tuple(sorted(set(order[start : start + ranks])))
-        for start in range(0, ranks * parallel["pp"], ranks)
+        tuple(sorted(set(order[start : start + ranks]))) for start in range(0, len(order), ranks)
     )
+
+
+def _kind(text: object, names: list[str]) -> int:
+    name = str(text)
+    name = name if name in names else name.rpartition("x")[0]
+    if name not in names:
+        raise PlanError(
+            f"parallel.stage_devices has {text!r:.40}, which is none of {', '.join(names)}"
+        )
+    return names.index(name)
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _configuration(raw: dict[str, Any]) -> tuple[object, ...]:
@@ -307,5 +372,5 @@ def _configuration(raw: dict[str, Any]) -> tuple[object, ...]:
     keys = ("tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch", "global_batch")
     sizes = [model.get(key) for key in ("layers", "hidden", "seq", "experts")]
     card = hardware.get("accelerator") or str(hardware.get("mix"))
-    precision = precision_of(str(parallel.get("precision") or ""))
+    precision, _ = precision_of(parallel.get("precision"))
     return (*sizes, card, hardware.get("count"), *(parallel.get(k) for k in keys), precision)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..calibration.judge import Judged, Order, Score
     from ..calibration.runs import Run, Skipped
+    from ..calibration.sections import Compared, Sections
     from ..calibration.site import SiteFit
 
 
@@ -43,16 +44,21 @@ def command(
     from ..calibration.document import read_runs
     from ..calibration.judge import order
     from ..calibration.runs import runs_of
+    from ..calibration.sections import sections_of
 
-    found, skipped = runs_of(read_runs(runs))
-    judged = _judged(found, inventory_path)
+    document = read_runs(runs)
+    found, skipped = runs_of(document)
+    judged, strange = _judged(found, inventory_path)
+    parts = sections_of(document)
+    skipped = [*skipped, *strange, *parts.skipped]
     timed = [item for item in judged if item.off is not None and not item.run.failed]
     ranked = order([item.run for item in timed], [item.step_time_s for item in timed])
-    fitted = _fitted(found) if fit else None
+    fitted = _fitted([item.run for item in judged]) if fit else None
     if as_json:
-        common.print_json(_document(judged, skipped, ranked, fitted))
+        common.print_json(_document(judged, skipped, ranked, fitted) | _sections(parts))
     else:
         _print_scores(judged, ranked)
+        _print_sections(parts)
         _print_rest(judged, skipped)
         if rows:
             _print_rows(judged)
@@ -63,9 +69,9 @@ def command(
     return 0
 
 
-def _judged(runs: Sequence[Run], given: Path | None) -> list[Judged]:
+def _judged(runs: Sequence[Run], given: Path | None) -> tuple[list[Judged], list[Skipped]]:
     """Return what the model says of the runs with the constants that the site uses now."""
-    from ..calibration.judge import judge
+    from ..calibration.judge import judge_all
     from ..inventory.calibration import load_calibration
     from ..planner.constants import checked
 
@@ -75,9 +81,11 @@ def _judged(runs: Sequence[Run], given: Path | None) -> list[Judged]:
     if values and ours:
         tell("note", f"{len(ours)} runs are predicted with the constants of {own.source}")
     concerned = {id(run) for run in ours}
-    others = iter(judge([run for run in runs if id(run) not in concerned]))
-    known = iter(judge(ours, values))
-    return [next(known if id(run) in concerned else others) for run in runs]
+    others, strange = judge_all([run for run in runs if id(run) not in concerned])
+    known, strange_too = judge_all(ours, values)
+    place = {id(run): number for number, run in enumerate(runs)}
+    judged = sorted([*others, *known], key=lambda item: place[id(item.run)])
+    return judged, [*strange, *strange_too]
 
 
 def _fitted(runs: Sequence[Run]) -> SiteFit:
@@ -128,6 +136,7 @@ def _run(item: Judged) -> dict[str, Any]:
         "id": item.run.id,
         "source": item.run.source,
         "stack": item.run.stack,
+        "stack_assumed": _guessed(item.run),
         "step_time_s": item.step_time_s,
         "memory_gib": item.memory_gib,
         "breakdown": item.breakdown,
@@ -138,6 +147,30 @@ def _run(item: Judged) -> dict[str, Any]:
         "measured_memory_gib": item.run.memory_gib,
         "failed": item.run.failed,
         "error": item.off,
+        "assumed": list(item.assumed),
+    }
+
+
+def _guessed(run: Run) -> bool:
+    """Tell whether neither the run nor its source named the profile."""
+    return any(note.startswith("stack ") for note in run.assumed)
+
+
+def _sections(parts: Sections) -> dict[str, Any]:
+    return {
+        "memory": [_compared(item) for item in parts.memory],
+        "layers": [_compared(item) for item in parts.layers],
+    }
+
+
+def _compared(item: Compared) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "quantity": item.quantity,
+        "predicted": item.predicted,
+        "measured": item.measured,
+        "error": item.off,
+        "assumed": list(item.assumed),
     }
 
 
@@ -148,6 +181,8 @@ def _by_source(judged: Sequence[Judged]) -> list[Score]:
 
 
 def _print_scores(judged: Sequence[Judged], ranked: Order) -> None:
+    from ..calibration.stacks import published
+
     columns = ["source", "runs", "mean", "median", "largest", "bias", "memory", "refused"]
     rows = [
         [
@@ -162,13 +197,26 @@ def _print_scores(judged: Sequence[Judged], ranked: Order) -> None:
         ]
         for found in _by_source(judged)
     ]
-    common.print_table(columns, rows)
+    if rows:
+        common.print_table(columns, rows)
+    if any(published(item.run.source) for item in judged):
+        click.echo(
+            "predicted with the catalogue's constants, which were fitted to published runs: see "
+            "docs/accuracy.md for unseen ones"
+        )
     if ranked.groups:
         click.echo(
             f"{ranked.groups} jobs with several layouts: the one predicted fastest was "
             f"{ranked.regret:.1%} slower than the best, {ranked.worst:.1%} at most; "
             f"{ranked.right:.1%} of {ranked.pairs} pairs in the right order"
         )
+
+
+def _print_sections(parts: Sections) -> None:
+    for name, found in (("times of layers", parts.layers), ("parts of memory", parts.memory)):
+        if found:
+            mean = sum(abs(item.off) for item in found) / len(found)
+            click.echo(f"{len(found)} {name}: {mean:.1%} off, the mean")
 
 
 def _print_rest(judged: Sequence[Judged], skipped: Sequence[Skipped]) -> None:
@@ -179,11 +227,19 @@ def _print_rest(judged: Sequence[Judged], skipped: Sequence[Skipped]) -> None:
     if failed:
         right = sum(not item.fits for item in failed)
         click.echo(f"{len(failed)} runs that failed: {right} predicted out of memory")
-    whys: dict[str, int] = {}
+    assumed = sum(bool(item.assumed) for item in judged)
+    guessed = sum(_guessed(item.run) for item in judged)
+    if assumed:
+        click.echo(
+            f"{assumed} runs do not print all: what was assumed stands in --json; the software "
+            f"profile of {guessed} of them is assumed"
+        )
+    whys: dict[str, list[str]] = {}
     for item in skipped:
-        whys[item.why] = whys.get(item.why, 0) + 1
-    for why, count in sorted(whys.items(), key=lambda pair: -pair[1]):
-        click.echo(f"{count} runs left out: {why}")
+        whys.setdefault(item.why, []).append(item.id)
+    for why, names in sorted(whys.items(), key=lambda pair: -len(pair[1])):
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        click.echo(f"{len(names)} runs left out: {why} ({', '.join(names[:3])}{more})")
 
 
 def _print_rows(judged: Sequence[Judged]) -> None:
@@ -192,7 +248,7 @@ def _print_rows(judged: Sequence[Judged]) -> None:
     rows = [
         [
             item.run.id,
-            item.run.stack or "unknown stack",
+            item.run.stack + " (assumed)" * _guessed(item.run),
             f"{item.run.measured_s:.3f}",
             f"{item.step_time_s:.3f}",
             f"{item.off:+.1%}",
