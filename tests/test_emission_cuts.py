@@ -312,3 +312,14 @@ def test_deepspeeds_own_class_reads_parallel_experts() -> None:
     found = config.parse_autoep_config(raw["expert_parallel"])
     assert (found.enabled, found.autoep_size) == (True, 4)
     config.validate_autoep_config(found, world_size=8, pp_size=1, tp_size=1, sp_size=1)
+
+
+@pytest.mark.parametrize(("some", "method"), [(0, ("uniform", 1)), (3, ("block", 3))])
+def test_full_recomputation_of_all_or_some_layers(some: int, method: tuple[str, int]) -> None:
+    cut = replace(mesh(dp=8), recompute="full", recompute_layers=some)
+    asked = plan("megatron", cut, (32,), model="llama-3-8b")
+    words = " ".join(emit(asked).arguments)
+    assert f"--recompute-method {method[0]} --recompute-num-layers {method[1]} " in words
+    inside = yaml.safe_load(emit(replace(asked, framework="flagscale")).files["flagscale.yaml"])
+    system = inside["system"]
+    assert (system["recompute_method"], system["recompute_num_layers"]) == method
