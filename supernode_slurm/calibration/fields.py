@@ -144,8 +144,8 @@ def folded(text: object) -> str:
 
 
 def _part(part: str, raw: dict[str, Any]) -> dict[str, Any]:
-    found = dict(raw)
-    for name, value in raw.items():
+    found = {name: None if value == "" else value for name, value in raw.items()}
+    for name, value in found.items():
         if value is None:
             continue
         label = f"{part}.{name}"

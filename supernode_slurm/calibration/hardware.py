@@ -30,7 +30,7 @@ Noted = tuple[tuple[Offer, ...], list[str]]
 
 def offers_of(raw: dict[str, Any]) -> Noted:
     """Return the devices of a run and what was assumed; links not printed are the catalogue's."""
-    mix = _mix(raw)
+    mix = mix_of(raw)
     if not mix:
         card, note = card_of(raw["accelerator"], raw.get("mem_gib"))
         offer, notes = _offer(raw, card, raw["count"], raw["count"])
@@ -48,12 +48,8 @@ def offers_of(raw: dict[str, Any]) -> Noted:
     return tuple(offers), list(dict.fromkeys(note for note in said if note))
 
 
-def mix_names(raw: dict[str, Any]) -> list[str]:
-    """Return the kinds of a mix in the order of their ranks."""
-    return list(_mix(raw))
-
-
-def _mix(raw: dict[str, Any]) -> dict[str, int]:
+def mix_of(raw: dict[str, Any]) -> dict[str, int]:
+    """Return the number of each kind in the order of their ranks, empty for one kind."""
     mix = raw.get("mix")
     if mix is None:
         return {}

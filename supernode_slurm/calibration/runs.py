@@ -13,7 +13,7 @@ from ..planner import Layout, Offer, Workload
 from ..planner.build import layers_of_stages
 from ..planner.figures import figures_of
 from .fields import count, fields_of, folded, unread
-from .hardware import mix_names, offers_of
+from .hardware import mix_of, offers_of
 from .sizes import model_of
 from .stacks import profile_of
 from .words import Recompute, precision_of, recompute_in, recompute_of
@@ -193,7 +193,7 @@ def measured_s(raw: dict[str, Any]) -> float | None:
     rate, batch = measured.get("tokens_per_s_per_gpu"), raw["parallel"].get("global_batch")
     if not rate or not batch:
         return None
-    devices = hardware.get("count") or sum(map(int, hardware["mix"].values()))
+    devices = hardware.get("count") or sum(mix_of(hardware).values())
     return float(batch * raw["model"]["seq"] / rate / devices)
 
 
@@ -333,7 +333,8 @@ def _mixed_only(run: Run, parallel: dict[str, Any]) -> list[str]:
 
 def _kinds_of_stages(raw: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
     """Return the kinds of each stage, by what is printed or by the order of the devices."""
-    names, parallel = mix_names(raw["hardware"]), raw["parallel"]
+    mix, parallel = mix_of(raw["hardware"]), raw["parallel"]
+    names = list(mix)
     pp, listed = parallel["pp"], parallel.get("stage_devices")
     if listed is not None:
         if not isinstance(listed, list) or len(listed) != pp:
@@ -343,8 +344,7 @@ def _kinds_of_stages(raw: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
         return tuple(
             tuple(sorted({_kind(text, names) for text in _list(stage)})) for stage in listed
         )
-    mix = raw["hardware"]["mix"]
-    order = [place for place, name in enumerate(names) for _ in range(int(mix[name]))]
+    order = [place for place, name in enumerate(names) for _ in range(mix[name])]
     if len(order) % pp:
         raise PlanError(f"parallel.pp {pp} does not divide {len(order)} devices")
     ranks = len(order) // pp

@@ -16,6 +16,7 @@ from ..planner.constants import Constants
 from ..planner.layer import layers_of
 from ..planner.memory import memory_of
 from ..planner.stacks import stack_of
+from .fields import fields_of
 from .runs import Run, Skipped, rows_of, run_of
 
 GIB = 2**30
@@ -86,12 +87,12 @@ def sections_of(document: Mapping[str, Any]) -> Sections:
 
 def _run(raw: object, name: str, quantities: tuple[str, ...]) -> tuple[Run, dict[str, float]]:
     """Return a row as a run of one step, with what it leaves open filled in, and its figures."""
-    if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict):
+    if not isinstance(raw, dict) or not raw.get("model"):
         raise PlanError("does not print the model")
-    parallel = dict(raw.get("parallel") or {})
-    measured = {
-        key: value for key, value in (raw.get("measured") or {}).items() if value is not None
-    }
+    empty = {part: raw.get(part) or {} for part in ("hardware", "parallel")}
+    fields = fields_of(raw | empty)
+    parallel, hardware = fields["parallel"], fields["hardware"]
+    measured = {key: value for key, value in fields["measured"].items() if value is not None}
     if not any(key in measured for key in quantities):
         raise PlanError(f"measures none of {', '.join(quantities)}")
     notes = []
@@ -105,7 +106,6 @@ def _run(raw: object, name: str, quantities: tuple[str, ...]) -> tuple[Run, dict
     ranks = 1
     for key in ("tp", "cp", "pp", "dp"):
         ranks *= _whole(parallel, key)
-    hardware = dict(raw.get("hardware") or {})
     if not hardware.get("accelerator"):
         hardware = ANY_CARD | {"count": ranks, "cards_per_node": min(ranks, 8)}
         notes.append(f"accelerator {ANY_CARD['accelerator']}: not printed")
@@ -117,15 +117,16 @@ def _run(raw: object, name: str, quantities: tuple[str, ...]) -> tuple[Run, dict
     if parallel.get("precision") is None:
         parallel["precision"] = "fp16"
         notes.append("precision fp16: not printed")
-    run = run_of(raw | {"hardware": hardware, "parallel": parallel}, name)
+    run = run_of(fields | {"hardware": hardware, "parallel": parallel}, name)
+    if run.mixed:
+        raise PlanError("hardware.mix: one kind of device is compared here")
     found = {key: float(measured[key]) for key in quantities if key in measured}
     return replace(run, assumed=(*notes, *run.assumed)), found
 
 
 def _whole(fields: dict[str, Any], key: str) -> int:
-    """Return a size, 1 where it is not printed; ``run_of`` tells what is wrong with it."""
-    value = fields.get(key)
-    return value if isinstance(value, int) and value > 0 else 1
+    """Return a size, 1 where it is not printed."""
+    return int(fields.get(key) or 1)
 
 
 def _layer_ms(run: Run) -> dict[str, float]:

@@ -25,8 +25,7 @@ SOURCES = (
     (r"\bMegatron[\s_-]*Bridge\b.*\b26\.0[45]\b", "megatron-bridge-26.04"),
     (r"\bMegatron[\s_-]*Bridge\b", "megatron-bridge-26.06"),
     (r"\bMoE Model Zoo\b", "megatron-bridge-26.02"),
-    (r"\bNeMo[\s_-]*AutoModel\b", "torch"),
-    (r"\bNeMo\b", "megatron-bridge-25.09"),
+    (r"\bNeMo\b(?![\s_-]*AutoModel)", "megatron-bridge-25.09"),
     (r"\btorch[\s_-]*titan\b|2410\.06511", "torchtitan"),
     (r"\bllm[\s_-]*foundry\b|\bMosaicML\b|\bDatabricks foundry\b", "llm-foundry"),
     (r"\bFlagPerf\b.*\bflagscale\b", "flagscale"),
@@ -47,7 +46,7 @@ WORDS = (
     (r"\bDeepSpeed\b|\bHugging\s*Face\b|\btransformers\b|\baccelerate\b", "deepspeed"),
     (r"\bLLaMA[\s_-]*Factory\b|\baxolotl\b|\bTRL\b|\bms-swift\b", "deepspeed"),
     (r"\bMegatron\b|\bMCore\b|\bPrimus\b", "megatron"),
-    (r"\bFSDP2?\b|\bPyTorch\b|\bDDP\b", "torch"),
+    (r"\bAutoModel\b|\bFSDP2?\b|\bPyTorch\b|\bDDP\b", "torch"),
 )
 """The same of a framework."""
 
@@ -123,10 +122,13 @@ def _inferred(raw: Mapping[str, Any], vendor: str) -> tuple[str, str]:
     parallel, text = raw.get("parallel") or {}, _source(raw)
     found = _first(WORDS, text)
     year = _year(raw, text)
-    if parallel.get("zero_stage") == 3 and found in ("", "torch", "deepspeed"):
+    if found in ("", "torch", "deepspeed") and parallel.get("zero_stage") == 3:
         if year and year <= OF_YEAR[0][0]:
             return "deepspeed-2021", f"sharded weights in {year}"
-        return found or "torch", "sharded weights"
+        if parallel.get("torch_compile") is True and found != "deepspeed":
+            return "torchtitan-compiled", "sharded weights, compiled"
+        if not found:
+            return "torch", "sharded weights"
     if found and found != "megatron":
         return found, f"the source says {text.strip()!r:.60}"
     if vendor == "huawei":
@@ -134,6 +136,8 @@ def _inferred(raw: Mapping[str, Any], vendor: str) -> tuple[str, str]:
     for last, name in OF_YEAR:
         if year and year <= last:
             return name, f"the source is of {year}"
+    if parallel.get("tp_comm_overlap") is True:
+        return "megatron-2024", "tensor-parallel traffic is overlapped"
     return UNKNOWN, "not told"
 
 

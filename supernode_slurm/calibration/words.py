@@ -53,6 +53,7 @@ DEEPSEEK = {"q_lora": 1536, "kv_lora": 512, "qk_nope": 128, "rope": 64, "v": 128
 _MLA = re.compile(r"(q_lora|kv_lora|qk_nope|rope|v)=(\d+)")
 _WINDOW = re.compile(r"(?:sliding[\s_-]*windows?|windows?|swa)\D{0,20}?(\d+)(k?)\b")
 _RATIO = re.compile(r"(\d+)\s*:\s*(\d+)")
+_BLOCK = re.compile(r"block\D*(\d+)|(\d+) layers (?:per|of each|in each|of every) \w*\s*stage")
 _SOME = re.compile(r"(\d+)\s+(?:of\s+(?:the\s+)?\d+\s+)?layers")
 
 PLAIN = (
@@ -123,16 +124,18 @@ def recompute_of(value: object, stages: int, total: int) -> Recompute:
     text = str(value).strip().casefold()
     if text in (*NO, "null", "without", "no recompute", "no recomputation"):
         return Recompute()
-    if text in YES and text != "1":
+    if text in YES and not text.isdigit():
         return Recompute("full")
     if re.match(r"\[|.*\b(?:by|per) stage\b", text) and not text.startswith("full"):
         return _by_stage(re.findall(r"\d+", text), stages, total)
     if text.startswith("selective"):
-        return _selective(text.removeprefix("selective"), value)
+        rest = text.removeprefix("selective")
+        return _every_nth(rest) or _selective(rest, value)
     words = re.findall(r"[a-z]+", text)
     if words and set(words) <= set(FULL) and not set(words) <= {"activation", "activations"}:
-        some = re.search(r"block\D*(\d+)", text)
-        return Recompute("full", count(some[1], "parallel.recompute's layers") if some else 0)
+        some = _BLOCK.search(text)
+        layers = count(some[1] or some[2], "parallel.recompute's layers") if some else 0
+        return Recompute("full", layers)
     return _selective(text, value)
 
 
@@ -198,12 +201,17 @@ def _by_stage(values: list[object] | list[str], stages: int, total: int) -> Reco
     return Recompute("full", share=sum(counts) / total, assumed=note)
 
 
+def _every_nth(text: str) -> Recompute | None:
+    """Return the recomputation of every second, third, ... layer, None if the words say another."""
+    nth = re.fullmatch(r"\W*([1-9]\d{0,2})\W*", text)
+    if nth is None:
+        return None
+    note = f"recompute: all of every layer number {nth[1]}, as torchtitan counts"
+    return Recompute("full", share=1 / int(nth[1]), assumed=note)
+
+
 def _selective(text: str, value: object) -> Recompute:
     """Return selective recomputation of the modules that are named."""
-    nth = re.fullmatch(r"\W*(\d+)\W*", text)
-    if nth and int(nth[1]):
-        note = f"recompute: all of every layer number {nth[1]}, as torchtitan counts"
-        return Recompute("full", share=1 / int(nth[1]), assumed=note)
     modules = []
     for phrase in re.split(r"[,;/+&:()\[\]]|\band\b", text):
         word = folded(phrase)
