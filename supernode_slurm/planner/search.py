@@ -80,6 +80,8 @@ class Search:
                 break
             space, rows = unfolded(self.space.taken(index), self.workload, self.able)
             index = index[rows]
+            if not index.size:
+                continue
             time, split, fits = self._cost(space)
             self.costed += index.size
             good = np.flatnonzero(split.legal & fits)

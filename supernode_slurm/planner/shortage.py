@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import PlanError
+from .again import unfolded
 from .costs import usable_gib
 from .search import Search
 from .space import space_of
 from .workload import Capabilities, Fixed, Offer, Workload
+
+DIVISIBLE = 128
+"""A sequence that this divides has every usual TP and CP."""
 
 
 def nothing_fits(
@@ -17,6 +21,16 @@ def nothing_fits(
 ) -> PlanError:
     """Return the error that tells what is missing, per device, and what would help."""
     name, count = offer.accelerator.id, offer.devices
+    longer = -(-workload.sequence // DIVISIBLE) * DIVISIBLE
+    if least_gib is not None and longer != workload.sequence:
+        search = Search(replace(workload, sequence=longer), offer, able)
+        if search.best(1).layouts:
+            return PlanError(
+                f"{workload.model.name} does not fit on {count} x {name} with sequences of "
+                f"{workload.sequence} tokens, which neither TP nor CP can divide well: layouts "
+                f"that are left need at least {least_gib:.1f} GiB per device, a training process "
+                f"gets {usable_gib(offer):.1f}; a sequence of {longer} fits"
+            )
     if least_gib is not None:
         return PlanError(
             f"{workload.model.name} does not fit on {count} x {name}: every layout needs "
@@ -49,7 +63,7 @@ def impossible(
     if not found:
         return nothing_fits(free, offer, able, search.least_gib)
     best = found[0]
-    reason = _broken(workload, offer, able)
+    reason = broken(workload, offer, able)
     if least_gib is not None:
         reason = (
             f"they need {least_gib:.1f} GiB per device, a training process gets "
@@ -62,9 +76,14 @@ def impossible(
     )
 
 
-def _broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
-    """Return which fixed size is none that the framework can run, and the legal ones."""
+def broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
+    """Return which fixed size is none that the framework can run, and the legal ones.
+
+    Empty where the fixed sizes go together, and only memory may stand in the way.
+    """
     fixed = workload.fixed
+    if _layouts(workload, offer, able):
+        return ""
     free = space_of(replace(workload, fixed=Fixed(), global_batch=offer.devices), offer, able)
     columns = {
         "tp": "tp",
@@ -84,12 +103,19 @@ def _broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
         if getattr(fixed, size) not in (None, *values):
             shown = ", ".join(map(str, values))
             return f"{able.name} can have {size.replace('_', '-')} {shown} here"
+    if fixed.recompute_layers and not able.recompute_some:
+        return f"{able.name} recomputes all layers of a stage or none"
     loose = replace(workload, global_batch=offer.devices, fixed=replace(fixed, micro_batch=None))
-    if space_of(loose, offer, able).size:
+    if _layouts(loose, offer, able):
         return f"the global batch of {workload.global_batch} is no multiple of dp x micro-batch"
-    for size in ("virtual_stages", "ep", "etp", "zero"):
+    for size in ("virtual_stages", "ep", "etp", "zero", "recompute_layers"):
         others = replace(loose.fixed, **{size: None})
-        if others != loose.fixed and space_of(replace(loose, fixed=others), offer, able).size:
+        if others != loose.fixed and _layouts(replace(loose, fixed=others), offer, able):
             words = f"{size.replace('_', '-')} {getattr(fixed, size)}"
             return f"{able.name} cannot have {words} beside the other sizes"
     return f"tp x cp x pp x dp must be its {offer.devices} devices"
+
+
+def _layouts(workload: Workload, offer: Offer, able: Capabilities) -> int:
+    """Return the number of legal layouts, whether they fit or not."""
+    return unfolded(space_of(workload, offer, able), workload, able)[0].size
