@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -62,12 +63,15 @@ def _offer(
     raw: dict[str, Any], card: Accelerator, devices: int, total: int
 ) -> tuple[Offer, list[str]]:
     card, notes = _printed(raw, card), []
-    per_node = min(raw.get("cards_per_node") or card.devices_per_node, total)
+    per_node = min(raw.get("cards_per_node") or math.gcd(card.devices_per_node, devices), total)
     if not raw.get("cards_per_node"):
         notes.append(f"cards_per_node {per_node}: not printed")
     per_node = min(per_node, devices)
     if devices % per_node:
-        raise PlanError(f"hardware.count {devices} is not whole nodes of {per_node} cards")
+        raise PlanError(
+            f"hardware.count {devices} is not whole nodes of {per_node} cards: give in "
+            "cards_per_node those of a node that the job used"
+        )
     domain = raw.get("supernode") or per_node
     # A job's groups lie in whole parts of a supernode: 64 of 72 where that divides the job.
     if total > domain and total % domain and total % 64 == 0 and domain > 64:

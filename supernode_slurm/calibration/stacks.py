@@ -69,10 +69,9 @@ def profile_of(raw: Mapping[str, Any], vendor: str = "") -> tuple[str, str]:
     """Return a run's profile, and what was assumed where neither it nor its source tells."""
     parallel = raw.get("parallel") or {}
     told = str(raw.get("stack") or "")
-    if told in STACKS:
-        return told, ""
-    if told in OF_FRAMEWORK:
-        return OF_FRAMEWORK[told], ""
+    name = told.strip().casefold()
+    if name in STACKS or name in OF_FRAMEWORK:
+        return (name if name in STACKS else OF_FRAMEWORK[name]), ""
     own = " ".join(str(raw.get(key) or "") for key in ("stack", "framework", "software"))
     own = f"{own} {parallel.get('framework') or ''}"
     found = _first(SOURCES, own)
