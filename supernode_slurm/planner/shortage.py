@@ -82,8 +82,6 @@ def broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
     Empty where the fixed sizes go together, and only memory may stand in the way.
     """
     fixed = workload.fixed
-    if _layouts(workload, offer, able):
-        return ""
     free = space_of(replace(workload, fixed=Fixed(), global_batch=offer.devices), offer, able)
     columns = {
         "tp": "tp",
@@ -103,6 +101,8 @@ def broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
         if getattr(fixed, size) not in (None, *values):
             shown = ", ".join(map(str, values))
             return f"{able.name} can have {size.replace('_', '-')} {shown} here"
+    if _layouts(workload, offer, able):
+        return ""
     if fixed.recompute_layers and not able.recompute_some:
         return f"{able.name} recomputes all layers of a stage or none"
     loose = replace(workload, global_batch=offer.devices, fixed=replace(fixed, micro_batch=None))
