@@ -3,11 +3,12 @@
 from .changes import leading
 from .cost import Cost, parse_tokens, training
 from .curve import Curve, Point, Range, curve, parse_range
+from .explain import Explained, explain_alone
 from .free import fastest_free, free_room
 from .layouts import parse_layout, plan_words, words
 from .limit import PARTS
 from .move import Move, move
-from .study import SPARE, Explained, Ranked, Study, explain_alone, is_tight, study, where
+from .study import SPARE, Ranked, Study, is_tight, study, where
 from .wiring import Variant, Wiring, parse_kinds, parse_ratios, wiring
 
 __all__ = [

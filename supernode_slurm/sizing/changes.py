@@ -43,7 +43,7 @@ def changes(asked: Question, plan: Plan, progress: Callable[[str], None]) -> tup
         samples = best.global_batch / plan.global_batch
         gain = samples * step / predicted_of(best).step_time_s - 1
         found.append(Change(name, words, gain, best))
-    found += _without(plan)
+    found += _hidden(plan, asked.workload.data_s)
     return tuple(sorted(found, key=lambda item: -item.gain))
 
 
@@ -70,6 +70,11 @@ def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Questio
     yield "memory", "cards with twice the memory", offers(_twice_memory)
     workload = asked.workload
     yield "batch", "twice the global batch", asked.with_batch(2 * workload.global_batch)
+    waits_s = predicted_of(plan).breakdown_s.get("data", 0.0)
+    if waits_s > 0:
+        yield "loading", "loading of data twice as fast", _loading(asked, workload.data_s / 2)
+    if waits_s > workload.data_s / 2:
+        yield "data", "loading of data that keeps up", _loading(asked, 0.0)
     cards = [offer.accelerator for offer in asked.offers]
     for precision in LOW_PRECISIONS:
         if precision in asked.able.precisions and plan.precision not in LOW_PRECISIONS:
@@ -85,18 +90,17 @@ def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Questio
                 continue
 
 
-def _without(plan: Plan) -> list[Change]:
-    """Return what the same plan gains where something of it were hidden."""
+def _loading(asked: Question, data_s: float) -> Question:
+    return replace(asked, workload=replace(asked.workload, data_s=data_s))
+
+
+def _hidden(plan: Plan, data_s: float) -> list[Change]:
+    """Return what the same plan gains where traffic is waited for no more; loading still is."""
     found = predicted_of(plan)
     traffic = sum(found.breakdown_s.get(name, 0.0) for name in TRAFFIC)
-    data = found.breakdown_s.get("data", 0.0)
-    changes = [Change("overlap", "all traffic hidden under computation", traffic, None)]
-    changes.append(Change("data", "loading of data that keeps up", data, None))
-    return [
-        replace(item, gain=found.step_time_s / (found.step_time_s - item.gain) - 1)
-        for item in changes
-        if item.gain
-    ]
+    rest = found.step_time_s - found.breakdown_s.get("data", 0.0)
+    gain = found.step_time_s / max(rest - traffic, data_s) - 1
+    return [Change("overlap", "all traffic hidden under computation", gain, None)] if gain else []
 
 
 def _twice_network(offer: Offer) -> Offer:

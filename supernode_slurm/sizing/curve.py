@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ..errors import PlanError, UsageError
 from ..inventory import Supernode
@@ -70,7 +71,8 @@ class Curve:
     owned: int
     """Most cards that one job can have here."""
     sweet: int | None
-    """Largest number up to which each added card brings ``WORTH`` at least."""
+    """Largest number up to which each added card brings ``WORTH`` at least; None where it is not
+    reached: the cards of the last plan still do, or there is one plan alone."""
     loses: int | None
     """First number at which a step takes longer than with fewer cards."""
     data_bound: int | None
@@ -94,6 +96,7 @@ def curve(room: Room, ask: Ask, numbers: Range, progress: Callable[[str], None])
     ``ask`` is that of the first number; ``progress`` is told what is planned next. Raises
     ``PlanError`` where no number has a plan.
     """
+    ask = replace(ask, prefer=None, least_gain=None)  # How fast, not where a site sends such jobs.
     kind, devices = ask.cards[0]
     each = devices // numbers.first if kind else 0
     if kind is None:
@@ -101,7 +104,7 @@ def curve(room: Room, ask: Ask, numbers: Range, progress: Callable[[str], None])
     slots = find_slots(room, Wanted(kind, node_devices(room, kind), ask.limits[0]))
     card = room.inventory.accelerator(slots[0].group.accelerator)
     each = each or card.devices_per_card
-    ask = replace(ask, open_cards=False, prefer=None, least_gain=None)
+    ask = replace(ask, open_cards=False)
     points: list[Point] = []
     for number, cards in enumerate(numbers.counts, 1):
         progress(f"{cards} cards ({number} of {len(numbers.counts)})")
@@ -211,12 +214,10 @@ def _rate(point: Point) -> float:
 
 def _sweet(points: tuple[Point, ...]) -> int | None:
     planned = [point for point in points if point.plan is not None]
-    found: int | None = None
-    for point in planned:
+    for before, point in pairwise(planned):
         if point.brings is not None and point.brings < WORTH:
-            break
-        found = point.cards
-    return found
+            return before.cards
+    return None
 
 
 def _loses(points: tuple[Point, ...]) -> int | None:

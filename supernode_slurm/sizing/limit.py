@@ -47,23 +47,36 @@ class Limit:
     words: str
 
 
-def limit_of(plan: Plan, brought: Sequence[Change]) -> Limit:
-    """Return what limits a plan most, told by its parts and by what changes would bring."""
+def limit_of(plan: Plan, brought: Sequence[Change], data_s: float = 0.0) -> Limit:
+    """Return what limits a plan most, told by its parts and by what changes would bring.
+
+    ``data_s`` is what a step's loading takes. A step that waits for it is limited by it alone,
+    however shortly it waits.
+    """
     found = predicted_of(plan)
-    shares = {name: part / found.step_time_s for name, part in found.breakdown_s.items()}
+    step_s, waits_s = found.step_time_s, found.breakdown_s.get("data", 0.0)
+    if waits_s > 0:
+        return Limit(
+            "data",
+            waits_s / step_s,
+            f"{part_words('data')}, {step_s:.4g} s a step, "
+            f"{waits_s:.3g} s more than the rest takes: {_TODO['data']}",
+        )
+    shares = {name: part / step_s for name, part in found.breakdown_s.items()}
     losses = {name: share for name, share in shares.items() if name != "compute"}
     memory = next((item.gain for item in brought if item.name == "memory"), 0.0)
     worst = max(losses, key=losses.__getitem__, default="compute")
-    if shares.get("data", 0.0) >= LEAST / 2:
-        worst = "data"
-    elif memory >= max(LEAST, losses.get(worst, 0.0)):
-        return Limit("memory", memory, f"memory: {_TODO['memory']}, {memory:.0%} slower")
-    elif losses.get(worst, 0.0) < LEAST:
-        worst = "compute"
-    share = shares.get(worst, 0.0)
-    return Limit(
-        worst, share, f"{part_words(worst)}, {share:.0%} of a step: {_TODO.get(worst, '')}"
-    )
+    if memory >= max(LEAST, losses.get(worst, 0.0)):
+        share, words = memory, f"memory: {_TODO['memory']}, {memory:.0%} slower"
+        worst = "memory"
+    else:
+        worst = worst if losses.get(worst, 0.0) >= LEAST else "compute"
+        share = shares.get(worst, 0.0)
+        words = f"{part_words(worst)}, {share:.0%} of a step: {_TODO.get(worst, '')}"
+    if data_s > step_s / 2:
+        most = step_s / data_s - 1
+        words += f"; {most:+.1%} at most, then loading of data limits ({data_s:.4g} s)"
+    return Limit(worst, share, words)
 
 
 def part_words(name: str) -> str:

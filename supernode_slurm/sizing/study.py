@@ -6,26 +6,22 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import PlanError
 from ..inventory import Inventory
-from ..placement import Ask, Choice, Room, Slot, choose, places, remarks
+from ..placement import Ask, Choice, Room, Slot, choose, remarks
 from ..plan import Plan, Predicted
 from ..planner import (
-    Examined,
     Expected,
     Fixed,
-    Layout,
     Rejected,
     StageCost,
-    examine,
     expected_error,
     predict,
     rejected,
-    stage_costs,
 )
 from .changes import Change, changes
 from .cost import Cost, cost_of
-from .layouts import filled, keeps, layout_of
+from .explain import Explained, explain, stages_of
+from .layouts import layout_of
 from .limit import Limit, limit_of
 from .question import Question, predicted_of, question_of, usable_gib
 
@@ -36,21 +32,6 @@ SPARE = 0.05
 prediction of memory may be wrong by."""
 WORTH = 0.01
 """A change that gains less is not shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """The layout that the user named."""
-
-    layout: Layout
-    asked: Fixed
-    """What of it the user gave; the rest is the planner's."""
-    predicted: Predicted
-    problems: tuple[str, ...]
-    """Why it cannot run, empty if it can."""
-    slower: float
-    """Time of a step over that of the best plan, less 1; what cannot run has one too."""
-    stages: tuple[StageCost, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +110,13 @@ def study(
     return Study(
         ranked=ranked,
         expected=expected,
-        limit=limit_of(best.plan, brought),
+        limit=limit_of(best.plan, brought, asked.workload.data_s),
         changes=tuple(item for item in brought if item.gain >= WORTH),
         rejected=_refused(asked) if single else (),
-        stages=_stages(asked, layout_of(best.plan.pipelines[0])) if single else (),
+        stages=stages_of(asked, layout_of(best.plan.pipelines[0])) if single else (),
         explained=explain(asked, own, best.plan) if own else None,
         remarks=(*remarks(inventory, ask, best), *_even_shares(asked, best.plan)),
     )
-
-
-def _stages(asked: Question, layout: Layout) -> tuple[StageCost, ...]:
-    if layout.pp == 1:
-        return ()
-    return stage_costs(asked.workload, asked.offers[0], layout, asked.able)
 
 
 def _ranked(inventory: Inventory, choice: Choice, tie: bool) -> Ranked:
@@ -155,68 +130,13 @@ def is_tight(found: Predicted, usable: Sequence[float]) -> bool:
     return any(gib > (1 - SPARE) * most for gib, most in zip(found.memory_gib, usable, strict=True))
 
 
-def explain_alone(room: Room, ask: Ask, own: Fixed) -> Explained:
-    """Return what a layout costs where no plan fits at all; ``PlanError`` where no cards are."""
-    found, reasons = places(room, ask)
-    if not found:
-        raise PlanError("\n".join(reasons))
-    return explain(question_of(ask, found[0]), own, None)
-
-
-def explain(asked: Question, own: Fixed, best: Plan | None) -> Explained:
-    """Return what the user's own layout costs, its open sizes filled with the best ones.
-
-    Where it cannot run they are those that need the least memory. Raises ``PlanError`` for
-    several kinds of cards.
-    """
-    if len(asked.offers) > 1:
-        raise PlanError("a layout of one's own is costed on one kind of cards: name one")
-    layout = _best_with(asked, own)
-    if layout is not None:
-        problems: tuple[str, ...] = ()
-        found = examine(asked.workload, asked.offers[0], layout, asked.able)
-    else:
-        layout, found = _leanest_with(asked, own)
-        problems = found.problems or (f"{asked.able.name} has no such layout here",)
-    fastest = predicted_of(best).step_time_s if best else found.predicted.step_time_s
-    slower = found.predicted.step_time_s / fastest - 1
-    return Explained(layout, own, found.predicted, problems, slower, _stages(asked, layout))
-
-
-def _best_with(asked: Question, own: Fixed) -> Layout | None:
-    try:
-        plan = replace(asked, workload=replace(asked.workload, fixed=own)).best()
-    except PlanError:
-        return None
-    layout = layout_of(plan.pipelines[0])
-    return layout if keeps(layout, own) else None
-
-
-def _leanest_with(asked: Question, own: Fixed) -> tuple[Layout, Examined]:
-    """Return the layout that memory alone keeps from running and that needs least, if any is so."""
-    from ..planner.space import pipeline_sizes
-
-    offer = asked.offers[0]
-    rest = max(offer.devices // ((own.tp or 1) * (own.cp or 1) * (own.dp or 1)), 1)
-    sizes = [own.pp] if own.pp else pipeline_sizes(asked.workload, rest, asked.able)
-    tried = [
-        filled(replace(own, pp=size), asked.workload, offer.devices, asked.able) for size in sizes
-    ]
-    examined = [(item, examine(asked.workload, offer, item, asked.able)) for item in tried]
-
-    def order(pair: tuple[Layout, Examined]) -> tuple[int, float]:
-        need = max(pair[1].predicted.memory_gib)
-        return len(pair[1].problems) - (need > usable_gib(offer)), need
-
-    return min(examined, key=order)
-
-
 def _distinct(choices: Iterable[Choice]) -> list[Choice]:
     """Return the plans, the fastest first, that are no worse copy of one before them."""
     found, least = [], _Least({})
     for choice in choices:
         meshes = [mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes]
-        cut = (where(choice.slots), *((mesh.tp, mesh.pp, mesh.ep) for mesh in meshes))
+        cuts = [(mesh.tp, mesh.cp, mesh.pp, mesh.ep) for mesh in meshes]
+        cut = (where(choice.slots), *cuts)
         usable = [usable_gib(slot.offer) for slot in choice.slots]
         if least.lowered(cut, predicted_of(choice.plan), usable):
             found.append(choice)
