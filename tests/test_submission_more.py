@@ -669,7 +669,7 @@ def test_other_words_for_the_same_are_taken(words: str, name: str, value: str, s
         ("-C 'sn1 sn2' --cards h100:8", "'sn2' has no beginning"),
         ("-C 'sn1&a100' --cards h100:8", "they never stand together"),
         ("-c 1000 --cards h100:8", "8 tasks on a node of 96 CPUs; ask for at most 12"),
-        ("--cards h100:12", "with -N 2 there are 6 on each"),
+        ("--cards h100:12", "take 8 or 16, or ask for 2 nodes with 6 on each"),
         ("-N 3 --gpus=h100:16", "--nodes=3 (command line) and --gpus=h100:16 (command line)"),
         ("-w ./none --cards h100:8", "--nodelist=./none (command line): [Errno 2]"),
         ("-t 8-0 -N 2 --gres=gpu:h100:8", "less time than asked for (max_time 7-00:00:00)"),

@@ -13,6 +13,7 @@ from ..errors import UsageError
 from .guard import guarded, tell
 
 if TYPE_CHECKING:
+    from ..plan import Predicted
     from ..slurm import JobId, SlurmClient
     from ..submission.prepared import Prepared
 
@@ -65,6 +66,8 @@ def submit_job(argv: list[str]) -> int:
         _tell_environment(client.scrubbed)
     for note in (*notes, *prepared.notes):
         tell("note", note)
+    for warning in _tight(prepared):
+        tell("warning", warning)
     if client is None:
         if "json" in line.own:
             _print_json(prepared, None)
@@ -156,6 +159,7 @@ def _print_job(prepared: Prepared, job: JobId, as_json: bool) -> None:
 
 def _print_json(prepared: Prepared, job: JobId | None, estimate: str | None = None) -> None:
     import json
+    from dataclasses import asdict
 
     from ..plan import dumps
 
@@ -166,7 +170,9 @@ def _print_json(prepared: Prepared, job: JobId | None, estimate: str | None = No
         "environment": prepared.environment,
         "placement": prepared.request.why,
         "values": [value._asdict() for value in prepared.values()],
-        "notes": list(prepared.notes),
+        "notes": [*prepared.notes, *_tight(prepared)],
+        "usable_gib": _usable_gib(prepared),
+        "expected_error": prepared.expected and asdict(prepared.expected),
         "estimate": estimate,
         "plan": json.loads(dumps(prepared.choice.plan)),
     }
@@ -204,9 +210,35 @@ def summary(prepared: Prepared) -> str:
                 f"{group.devices} {group.name}: {mesh_words(mesh)} "
                 f"micro-batch {mesh.micro_batch}, {pipeline.samples} of {plan.global_batch} samples"
             )
-    found = plan.predicted
     trained = f"{plan.model} (LoRA)" if plan.training == "lora" else plan.model
-    return (
-        f"{trained} on {'; '.join(parts)}; predicted {found.step_time_s:.2f} s a step, "
-        f"MFU {found.mfu:.0%}"
-    )
+    return f"{trained} on {'; '.join(parts)}; predicted {_figures(prepared, plan.predicted)}"
+
+
+def _figures(prepared: Prepared, found: Predicted) -> str:
+    """Return the time of a step with its error, and the memory of a device of what it gets."""
+    error = prepared.expected
+    off = f"+-{error.share:.0%}" if error and error.share else "error unknown"
+    if error and error.share and not error.runs:
+        off += ", no such run was compared"
+    mark = "!" if _tight(prepared) else ""
+    usable = dict.fromkeys(f"{gib:.0f}" for gib in _usable_gib(prepared))
+    memory = f"{'+'.join(f'{gib:.0f}' for gib in found.memory_gib)}/{'+'.join(usable)} GiB"
+    return f"{found.step_time_s:.2f} s a step ({off}), MFU {found.mfu:.0%}, {mark}{memory}"
+
+
+def _usable_gib(prepared: Prepared) -> list[float]:
+    """Return the memory of a device that training gets, for each group."""
+    from ..sizing.question import usable_gib
+
+    planned = prepared.choice.plan.predicted is not None
+    return [round(usable_gib(slot.offer), 1) for slot in prepared.choice.slots if planned]
+
+
+def _tight(prepared: Prepared) -> list[str]:
+    """Return a warning of a plan that leaves little memory, in the words of ``sn plan``."""
+    from ..sizing import SPARE, is_tight
+
+    found = prepared.choice.plan.predicted
+    if found is None or not is_tight(found, _usable_gib(prepared)):
+        return []
+    return [f"tight: less than {SPARE:.0%} of the memory that training gets is left"]

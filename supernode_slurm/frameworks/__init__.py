@@ -3,14 +3,17 @@
 from . import flagscale, megatron
 from .checkpoint import Resume, resume
 from .emit import Emitted, emit
+from .makers import assumed, known_on
 from .table import capabilities, names
 
 __all__ = [
     "Emitted",
     "Resume",
+    "assumed",
     "capabilities",
     "emit",
     "flagscale",
+    "known_on",
     "megatron",
     "names",
     "resume",

@@ -112,9 +112,11 @@ def _mindspeed(old: Layout, new: Layout) -> Resume:
     ]
     if new.ep > 1:
         words.append(f"--target-expert-parallel-size {new.ep}")
-    if new.virtual_stages > 1:
-        each = new.layers[0] // new.virtual_stages
-        words.append(f"--num-layers-per-virtual-pipeline-stage {each}")
+    even, rest = divmod(new.layers[0], new.virtual_stages)
+    if new.virtual_stages > 1 and not rest and len(set(new.layers)) == 1:
+        words.append(f"--num-layers-per-virtual-pipeline-stage {even}")
+    elif new.virtual_stages > 1:
+        return Resume(False, "MindSpeed-LLM has no uneven virtual stages: take another layout")
     elif len(set(new.layers)) > 1:
         words.append(f"--num-layer-list {','.join(map(str, new.layers))}")
     return Resume(False, f"{' '.join(words)}, {alone}")

@@ -41,6 +41,11 @@ class Calibration:
     """Its runs by kind."""
     source: str = ""
 
+    @property
+    def errors(self) -> dict[tuple[str, str], tuple[int, float]]:
+        """Return the number of runs and the error of each kind of model and card."""
+        return {(item.model, item.accelerator): (item.runs, item.error) for item in self.compared}
+
     def concerns(self, accelerator: str) -> bool:
         """Tell whether the constants were fitted to runs on such cards, or nobody says on which."""
         return not self.compared or any(item.accelerator == accelerator for item in self.compared)

@@ -1,8 +1,9 @@
 """A plan and a cluster: which nodes."""
 
-from .choose import Ask, Choice, choose, places, remarks, workload_of
+from .choose import Ask, Choice, choose, places, settled, workload_of
 from .gain import Gain, in_supernode, mesh_words, ordinary_offer
 from .limits import Limits
+from .remarks import remarks
 from .slots import Room, Slot, Wanted, describe, device_types, find_slots, meshed
 from .span import Span
 from .view import View, inventory_view, live_view
@@ -29,5 +30,6 @@ __all__ = [
     "ordinary_offer",
     "places",
     "remarks",
+    "settled",
     "workload_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
@@ -12,7 +12,7 @@ from ..errors import PlanError
 from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import Capabilities, Fixed, Workload, alone, plan_mixed
+from ..planner import Capabilities, Fixed, Workload, plan_mixed
 from .gain import Gain, against, as_pool, in_supernode
 from .limits import Limits
 from .slots import Room, Slot, Wanted, device_types, find_slots
@@ -26,6 +26,12 @@ class Ask:
     """(GRES type, devices) of each group; the type None leaves the kind open."""
     able: Capabilities
     """What the training framework can run."""
+    others: tuple[Capabilities, ...] = ()
+    """What is tried after it, in this order, where nobody named a framework."""
+    by_maker: Mapping[str, Capabilities] = field(default_factory=dict)
+    """What is planned for on each maker's cards where nobody named a framework or a kind."""
+    known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Frameworks that are known to run on the cards of each maker here."""
     open_cards: bool = False
     """The number of an open kind counts cards, of which each may hold several devices."""
     model: Model | None = None
@@ -48,6 +54,25 @@ class Ask:
     notes: tuple[str, ...] = ()
     """What the user should know about how the words were read."""
 
+    def on(self, slots: Sequence[Slot]) -> Ask:
+        """Return the ask with what is planned for on these cards alone."""
+        if len(slots) > 1:
+            return self
+        able = self.by_maker.get(slots[0].group.vendor, self.able)
+        return self if able is self.able else replace(self, able=able)
+
+    def doubtful(self, slots: Sequence[Slot]) -> list[str]:
+        """Return the makers of these cards that the framework is not known to run on."""
+        name = self.on(slots).able.name
+        makers = sorted({slot.group.vendor for slot in slots})
+        return [maker for maker in makers if name not in self.known.get(maker, (name,))]
+
+    def planned_for(self, plan: Plan) -> Ask:
+        """Return the ask with the framework of a plan before the others."""
+        ables = {able.name: able for able in (self.able, *self.others)}
+        first = ables.pop(plan.framework, self.able)
+        return replace(self, able=first, others=tuple(ables.values()) if self.others else ())
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -62,9 +87,12 @@ class Choice:
 def choose(room: Room, ask: Ask) -> list[Choice]:
     """Return plans with their slots, the fastest predicted first.
 
-    Without a model the devices are placed and not planned. Raises ``PlanError`` with
-    every reason if nothing fits.
+    Cards that the framework is not known to run on come last. Where nobody named a framework,
+    the first counts that has a plan. Without a model the devices are placed and not planned.
+    Raises ``PlanError`` with every reason if nothing fits.
     """
+    if ask.others:
+        return _in_turn(room, ask)
     if ask.model is not None:
         workload_of(ask, ask.model)  # Refused once for what is planned nowhere, not by each place.
     if ask.prefer is not None and not ask.limits[0].partitions:
@@ -82,7 +110,26 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
             reasons.append(f"{where}: {error}")
     if not choices:
         raise PlanError("\n".join(dict.fromkeys(reasons)))
-    return _weighed(room.inventory, ask, sorted(choices, key=_step_time))
+    choices.sort(key=lambda item: (bool(ask.doubtful(item.slots)), _step_time(item)))
+    return _weighed(room.inventory, ask.on(choices[0].slots), choices)
+
+
+def _in_turn(room: Room, ask: Ask) -> list[Choice]:
+    """Return the plans of the first framework that has any; the error has what each lacks."""
+    reasons: dict[str, str] = {}
+    for able in (ask.able, *ask.others):
+        try:
+            return choose(room, replace(ask, able=able, others=()))
+        except PlanError as error:
+            reasons[able.name] = "; ".join(str(error).split("\n"))
+    if len(set(reasons.values())) == 1:
+        raise PlanError(reasons[ask.able.name])  # It is not the frameworks that stand in the way.
+    raise PlanError("\n".join(f"{name}: {text}" for name, text in reasons.items()))
+
+
+def settled(room: Room, ask: Ask) -> Ask:
+    """Return the ask with the framework first that its best plan is for; raises ``PlanError``."""
+    return ask.planned_for(choose(room, ask)[0].plan) if ask.others else ask
 
 
 def places(room: Room, ask: Ask) -> tuple[list[tuple[Slot, ...]], list[str]]:
@@ -126,76 +173,6 @@ def _step_time(choice: Choice) -> float:
     return choice.plan.predicted.step_time_s if choice.plan.predicted else 0.0
 
 
-def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
-    """Return what the user should know about a choice, in words."""
-    found = [
-        *_worth(inventory, ask, choice),
-        *_compare_alone(ask, choice),
-        *_apart(choice),
-        *_calibrated(inventory, choice),
-    ]
-    devices = choice.plan.devices
-    if ask.open_cards and devices != ask.cards[0][1]:
-        found.insert(
-            0, f"{ask.cards[0][1]} {choice.plan.groups[0].name} cards are {devices} devices"
-        )
-    if ask.prefer is not None and all(slot.partition == ask.prefer for slot in choice.slots):
-        return [f"partition {ask.prefer}: the site's policy for a job of this size", *found]
-    return found
-
-
-def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
-    """Return what the supernode gains for this job, or why it went to a pool."""
-    if choice.gain is None:
-        return []
-    if in_supernode(inventory, choice.slots):
-        return [f"supernode {choice.slots[0].shown}: {choice.gain}"]
-    least = f"{ask.least_gain or 0:.0%}"
-    return [f"to the pool: a supernode gains {choice.gain.share:+.0%}, the policy wants {least}"]
-
-
-def _calibrated(inventory: Inventory, choice: Choice) -> list[str]:
-    """Return whose constants the prediction stands on, if not the catalogue's."""
-    if choice.plan.predicted is None or not any(slot.offer.calibration for slot in choice.slots):
-        return []
-    own = inventory.calibration
-    runs = f" ({own.runs} runs, unseen ones {own.error:.1%} off)" if own.runs else ""
-    return [f"predicted with the constants of {own.source}{runs}"]
-
-
-def _apart(choice: Choice) -> list[str]:
-    """Return a warning of expert groups that lie in several fabrics: their traffic can stall."""
-    found = []
-    for mesh in (mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes):
-        together = choice.slots[mesh.group].offer.domain_devices
-        if mesh.ep > 1 and mesh.ep * mesh.etp > together:
-            found.append(
-                f"expert parallelism over {mesh.ep * mesh.etp} devices leaves the fabric of "
-                f"{together}: a slow link stalls all of them; ep within it is safer"
-            )
-    return found
-
-
-def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
-    """Return what each group of a mixed plan would reach without the others, in words."""
-    if ask.model is None or choice.plan.predicted is None or len(choice.slots) < 2:
-        return []
-    mixed = choice.plan.predicted.step_time_s
-    found = []
-    offers = [slot.offer for slot in choice.slots]
-    for slot, plan in zip(
-        choice.slots, alone(workload_of(ask, ask.model), offers, ask.able), strict=True
-    ):
-        name = f"{slot.group.devices} {slot.group.name} alone"
-        if plan is None or plan.predicted is None:
-            found.append(f"{name}: the model does not fit")
-            continue
-        seconds = plan.predicted.step_time_s
-        faster = ": faster" if seconds < mixed else ""
-        found.append(f"{name}: {seconds:.2f} s a step, {seconds / mixed:.2f} x the mix{faster}")
-    return found
-
-
 def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
     """Return each assignment of kinds of cards to the groups asked for."""
     limits = ask.limits * len(ask.cards) if len(ask.limits) == 1 else ask.limits
@@ -219,6 +196,7 @@ def _devices_per_card(inventory: Inventory) -> dict[str, int]:
 
 
 def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:
+    ask = ask.on(slots)
     if len(slots) > 1:
         _common_fabric(inventory, slots)
     if ask.model is None:

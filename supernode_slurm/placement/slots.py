@@ -206,9 +206,10 @@ def _slot(room: Room, wanted: Wanted, alike: list[_Holder], all_: list[_Holder])
 def _uneven(devices: int, most: int) -> str:
     """Say that devices do not fill nodes, and with how many nodes they would lie evenly."""
     nodes = next(n for n in range(1, devices + 1) if devices % n == 0 and devices // n <= most)
+    full = devices // most * most
     return (
-        f"{devices} is no multiple of {most} per node; "
-        f"with -N {nodes} there are {devices // nodes} on each"
+        f"{devices} is no multiple of {most} per node; take {full} or {full + most}, or ask for "
+        f"{nodes} nodes with {devices // nodes} on each"
     )
 
 

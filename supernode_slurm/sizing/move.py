@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..catalogue import Accelerator
 from ..errors import PlanError
-from ..frameworks import capabilities, resume
-from ..frameworks import names as framework_names
+from ..frameworks import capabilities, known_on, resume
 from ..placement import Ask, Choice, Room, choose, in_supernode, ordinary_offer
 from ..plan import Predicted
 from ..planner import Capabilities, Fixed, Layout, examine
@@ -111,7 +110,7 @@ def move(room: Room, ask: Ask, fixed: Fixed, present_batch: int | None) -> Move:
         gain=gain,
         layout_gain=layout_gain,
         batch=_batch(asked, present),
-        resumes=resumes(asked.able.name, old, new),
+        resumes=resumes((old_asked, old), (asked, new)),
     )
 
 
@@ -122,22 +121,29 @@ def _gain(old: Question, before: Predicted, new: Question, after: Predicted) -> 
     return samples * before.step_time_s / after.step_time_s / devices - 1
 
 
-def resumes(first: str, old: Layout, new: Layout) -> tuple[Resumed, ...]:
-    """Return whether the checkpoint resumes, for each framework that can run both layouts."""
+def resumes(old: tuple[Question, Layout], new: tuple[Question, Layout]) -> tuple[Resumed, ...]:
+    """Return whether the checkpoint of one layout resumes under another.
+
+    The plan's own framework comes first, then each that is known to run on such cards and can
+    run both layouts.
+    """
+    own, maker = new[0].able.name, new[0].offers[0].accelerator.vendor
     found = []
-    for name in dict.fromkeys((first, *framework_names())):
+    for name in dict.fromkeys((own, *known_on(maker))):
         able = capabilities(name)
-        if name == first or (_runs(able, old) and _runs(able, new)):
-            verdict = resume(name, old, new)
+        if name == own or (_runs(able, *old) and _runs(able, *new)):
+            verdict = resume(name, old[1], new[1])
             found.append(Resumed(name, verdict.works, verdict.how))
     return tuple(found)
 
 
-def _runs(able: Capabilities, layout: Layout) -> bool:
-    """Tell whether a framework has the kinds of parallelism of a layout."""
-    sizes = (layout.tp, layout.pp, layout.cp, layout.ep)
-    kinds = (able.tensor, able.pipeline, able.context, able.experts)
-    return all(size == 1 or kind for size, kind in zip(sizes, kinds, strict=True))
+def _runs(able: Capabilities, asked: Question, layout: Layout) -> bool:
+    """Tell whether nothing but what stops the plan's own framework too stops a framework."""
+    try:
+        mine = examine(asked.workload, asked.offers[0], layout, able).problems
+    except PlanError:
+        return False
+    return set(mine) <= set(examine(asked.workload, asked.offers[0], layout, asked.able).problems)
 
 
 def _ordinary(asked: Question, card: Accelerator, fixed: Fixed) -> Question:

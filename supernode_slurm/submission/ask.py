@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..catalogue import Model, UnknownName, find_accelerator, find_model
+from ..catalogue import Model, UnknownName, find_model
 from ..errors import UsageError, nearest
-from ..frameworks import capabilities
+from ..frameworks import assumed, capabilities, known_on
 from ..frameworks import names as framework_names
 from ..inventory import Inventory
 from ..placement import Ask, Limits
@@ -53,13 +53,15 @@ def make_ask(
     cards = tuple((group.kind, group.devices) for group in groups)
     model = _model(said)
     devices = sum(group.devices for group in groups)
-    said.add("framework", default_framework(inventory, [kind for kind, _ in cards]), DEFAULT)
-    able = capabilities(_framework(said))
-    unplanned = _unplanned(said, able)
+    able, others, by_maker = _frameworks(inventory, said, [kind for kind, _ in cards])
+    unplanned = _unplanned(said, (able, *others))
     training = _training(said)
     return Ask(
         cards=cards,
         able=able,
+        others=others,
+        by_maker=by_maker,
+        known={maker: known_on(maker) for maker in _makers(inventory, [None])},
         open_cards=any(group.cards for group in groups),
         model=None if unplanned else model,
         sequence=_positive(said, "sequence"),
@@ -68,6 +70,7 @@ def make_ask(
         training=training,
         lora_rank=_positive(said, "lora-rank") if training == "lora" else 1,
         fixed=_fixed(said),
+        data_s=_seconds(said, "data-time"),
         limits=tuple(limits),
         least_gain=inventory.policy.supernode_gain,
         prefer=_prefer(inventory, said, cards),
@@ -79,17 +82,32 @@ def make_ask(
     )
 
 
-def default_framework(inventory: Inventory, kinds: Sequence[str | None]) -> str:
-    """Return the framework that can run such a job: several kinds need one that can mix."""
-    if len(kinds) == 1:
-        return "megatron"
-    vendors = {
-        find_accelerator(devices.accelerator).vendor
+def _frameworks(
+    inventory: Inventory, said: Settings, kinds: Sequence[str | None]
+) -> tuple[Capabilities, tuple[Capabilities, ...], dict[str, Capabilities]]:
+    """Return the framework, what is tried after it, and that of each maker where all is open."""
+    makers = _makers(inventory, kinds)
+    if "framework" in said.values or not makers:
+        said.add("framework", "torch", DEFAULT)
+        return capabilities(_framework(said)), (), {}
+    by_maker = {maker: assumed([maker], mixed=False)[0] for maker in makers}
+    if kinds == [None]:
+        first, *others = by_maker.values()
+    else:
+        first, *others = assumed(makers, mixed=len(kinds) > 1)
+    said.add("framework", first.name, DEFAULT)
+    return (first, (), by_maker) if kinds == [None] else (first, tuple(others), {})
+
+
+def _makers(inventory: Inventory, kinds: Sequence[str | None]) -> list[str]:
+    """Return the makers of some kinds of cards, or of all."""
+    found = [
+        inventory.accelerator(devices.accelerator).vendor
         for nodes in inventory.node_classes
         for devices in nodes.devices
-        if devices.type in kinds
-    }
-    return "torch" if len(vendors) == 1 else "flagscale"
+        if kinds == [None] or devices.type in kinds
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _model(said: Settings) -> Model | None:
@@ -144,11 +162,12 @@ def _fixed(said: Settings) -> Fixed:
     )
 
 
-def _unplanned(said: Settings, able: Capabilities) -> list[str]:
+def _unplanned(said: Settings, ables: Sequence[Capabilities]) -> list[str]:
     """Return why what a script itself settles is beyond its framework, if it is."""
     found = []
     precision = said.values.get("precision", "bf16")
-    if precision not in able.precisions and "precision" in said.read:
+    if "precision" in said.read and all(precision not in able.precisions for able in ables):
+        able = ables[0]
         found.append(
             f"placed, not planned: {able.name} is planned in {', '.join(able.precisions)}, not in "
             f"{precision} ({said.origins['precision']})"
@@ -175,6 +194,13 @@ def _prefer(
     small = policy.whole_supernode_from is None or cards[0][1] < policy.whole_supernode_from
     is_open = cards[0][0] is None or said.values.get("cards", "").isdecimal()
     return policy.small_jobs_to if small and is_open else None
+
+
+def _seconds(said: Settings, name: str) -> float:
+    text = said.values.get(name, "0")
+    if not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", text):
+        raise UsageError(f"{said.said(name)}: expected seconds, like 0.5")
+    return float(text)
 
 
 def _positive(said: Settings, name: str) -> int:

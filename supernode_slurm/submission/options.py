@@ -24,9 +24,12 @@ PLANNING = (
     Option("global-batch", "N", "Sequences per step [default: 1024]."),
     Option("train", "full|lora", "All weights, or adapters on frozen ones [default: full]."),
     Option("lora-rank", "N", "Rank of the adapters [default: 16]."),
+    Option("precision", "NAME", "bf16, fp16, fp8, mxfp8 or nvfp4 [default: bf16]."),
+    Option("data-time", "SECONDS", "Measured time to load the data of a step [default: 0]."),
     Option("framework", "NAME", "megatron, torch, flagscale ... [default: by the cards]."),
 )
-"""What may stand on a ``#SN`` line and in SN_* variables."""
+"""What is planned: for ``sn plan`` and ``sn-submit``, on ``#SN`` lines, in SN_* variables and the
+user's own file."""
 
 OWN = (
     *PLANNING,
@@ -37,3 +40,19 @@ OWN = (
     Option("dry-run", "", "Show what would be submitted; contact nobody."),
     Option("json", "", "Print the result as JSON."),
 )
+
+VARIABLES = frozenset(
+    f"SN_{name}"
+    for names in (
+        "INVENTORY CONFIG SBATCH CARRIED CARRIED_BY CARRIED_FILE PLAN PLAN_FILE REPLAN LAYOUT",
+        "GROUP ACCELERATOR STAGE REPLICA TP_RANK SAMPLES SAMPLE_OFFSET MICRO_BATCH",
+        "MARK WATCH LAUNCH_END",
+    )
+    for name in names.split()
+)
+"""Variables that are no options: where files are, and what sn-launch tells a job."""
+
+
+def variable(name: str) -> str:
+    """Return the variable of a planning option."""
+    return "SN_" + name.upper().replace("-", "_")

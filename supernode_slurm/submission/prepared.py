@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..placement import Choice
+from ..planner import Expected
 from .ask import DEFAULT
 from .compose import Request
 from .script import Script
@@ -52,6 +53,8 @@ class Prepared:
     tag: str
     """Text in the job's comment that no other job has."""
     notes: tuple[str, ...]
+    expected: Expected | None = None
+    """How far such predictions were off; None where nothing is predicted."""
 
     @property
     def argv(self) -> list[str]:

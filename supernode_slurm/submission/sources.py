@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import ConfigError, UsageError, Where, nearest
-from ..frameworks.reading import find_workload
+from ..frameworks.reading import Found, find_workload
 from ..inventory import yamltree
 from ..slurm import options as sbatch
 from .commandline import CommandLine
-from .options import PLANNING
+from .options import OWN, PLANNING, VARIABLES, variable
 from .script import Script, sn_lines
 from .settings import Settings, of_component
 
@@ -42,6 +42,7 @@ def planning_settings(
         found.add(name, value, str(where))
     read = find_workload(script.text, script.origin, line.arguments, folder, env)
     found.read = frozenset(read.values.keys() - found.values.keys())
+    found.notes += (*_unread(env), *_overruled(found, read, script))
     for name, value in read.values.items():
         found.add(name, value, read.origins[name])
     found.notes += read.notes
@@ -61,10 +62,38 @@ def variables(env: Mapping[str, str]) -> Settings:
 
 def _add_variables(found: Settings, env: Mapping[str, str]) -> None:
     for name in sorted(_PLANNING):
-        variable = "SN_" + name.upper().replace("-", "_")
+        origin = variable(name)
         # sn-launch tells a rank the batch of its job by the same name.
-        if env.get(variable) and not (name == "global-batch" and "SN_SAMPLES" in env):
-            found.add(name, env[variable], variable)
+        if env.get(origin) and not (name == "global-batch" and "SN_SAMPLES" in env):
+            found.add(name, env[origin], origin)
+
+
+def _unread(env: Mapping[str, str]) -> list[str]:
+    """Return a note for each SN_* variable that is none of ours."""
+    mine = {variable(name): name for name in _PLANNING}
+    acting = {variable(option.name): option.name for option in OWN if option.name not in _PLANNING}
+    found = []
+    for name in sorted(env):
+        if not name.startswith("SN_") or name in VARIABLES or name in mine:
+            continue
+        if name in acting:
+            hint = f"write --{acting[name]} on the command line"
+        else:
+            hint = nearest(name, mine)
+        found.append(f"{name} is not read: no planning option has this variable; {hint}")
+    return found
+
+
+def _overruled(found: Settings, read: Found, script: Script) -> list[str]:
+    """Return a note for each value that the script trains with and the plan does not."""
+    # A model has many names; the words of the plan bring these.
+    silent = {"model"} | ({"precision", "global-batch"} if "{plan}" in script.text else set())
+    return [
+        f"{found.said(name)} is planned, the script itself says {value} ({read.origins[name]}): "
+        "make them agree"
+        for name, value in read.values.items()
+        if name not in silent and found.values.get(name, value) != value
+    ]
 
 
 def _directives(script: Script) -> list[tuple[str, str, Where]]:

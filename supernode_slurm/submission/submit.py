@@ -15,9 +15,10 @@ from ..errors import UsageError
 from ..inventory import Inventory
 from ..placement import Ask, Choice, View
 from ..plan import Plan, dumps
+from ..planner import Expected, expected_error
 from ..slurm import JobId, SlurmClient, reservation_note
 from ..slurm import options as sbatch
-from .ask import ask_at
+from .ask import DEFAULT, ask_at
 from .bounds import named_hosts
 from .carry import launcher_lines, plan_lines
 from .commandline import CommandLine
@@ -61,6 +62,8 @@ def prepare(
     _check_array(site, parts[0])
     ask = _asked(site, asked, parts, script)
     choice, notes = find_choice(site, ask, asked, parts)
+    if asked.origins["framework"] == DEFAULT:
+        asked.values["framework"] = choice.plan.framework
     notes = (*_notes(site, asked, parts), *ask.notes, *unread_lines(script), *notes)
     choice, more = told(_in_users_order(choice, ask, len(parts)))
     mark = f"{MARK}:{tag}" if tag else MARK
@@ -81,6 +84,7 @@ def prepare(
         given=parts,
         tag=mark,
         notes=(*notes, *more),
+        expected=_expected(inventory, choice.plan),
     )
 
 
@@ -90,6 +94,10 @@ def _asked(site: Site, asked: Settings, parts: Sequence[Settings], script: Scrip
         return ask_at(site, asked, parts)
     except UsageError as error:
         raise UsageError("\n".join([str(error), *unread_lines(script)])) from error
+
+
+def _expected(inventory: Inventory, plan: Plan) -> Expected | None:
+    return expected_error(plan, inventory.calibration.errors) if plan.predicted else None
 
 
 def _check_array(site: Site, given: Settings) -> None:

@@ -1,0 +1,91 @@
+"""What the user should know about a choice."""
+
+from __future__ import annotations
+
+from ..inventory import Inventory
+from ..planner import alone
+from .choose import Ask, Choice, workload_of
+from .gain import in_supernode
+
+
+def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
+    """Return what the user should know about a choice, in words."""
+    found = [
+        *_framework(ask, choice),
+        *_worth(inventory, ask, choice),
+        *_compare_alone(ask, choice),
+        *_apart(choice),
+        *_calibrated(inventory, choice),
+    ]
+    devices = choice.plan.devices
+    if ask.open_cards and devices != ask.cards[0][1]:
+        found.insert(
+            0, f"{ask.cards[0][1]} {choice.plan.groups[0].name} cards are {devices} devices"
+        )
+    if ask.prefer is not None and all(slot.partition == ask.prefer for slot in choice.slots):
+        return [f"partition {ask.prefer}: the site's policy for a job of this size", *found]
+    return found
+
+
+def _framework(ask: Ask, choice: Choice) -> list[str]:
+    """Return for what a mixture is planned if nobody said, and where that may not run."""
+    name = choice.plan.framework
+    ask = ask.on(choice.slots)
+    found = [f"planned for {name}: no --framework was named"] if ask.others else []
+    return found + [
+        f"{name} is not known to run on {maker} cards, though a fork may; known there: "
+        f"{', '.join(ask.known[maker])}"
+        for maker in ask.doubtful(choice.slots)
+    ]
+
+
+def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
+    """Return what the supernode gains for this job, or why it went to a pool."""
+    if choice.gain is None:
+        return []
+    if in_supernode(inventory, choice.slots):
+        return [f"supernode {choice.slots[0].shown}: {choice.gain}"]
+    least = f"{ask.least_gain or 0:.0%}"
+    return [f"to the pool: a supernode gains {choice.gain.share:+.0%}, the policy wants {least}"]
+
+
+def _calibrated(inventory: Inventory, choice: Choice) -> list[str]:
+    """Return whose constants the prediction stands on, if not the catalogue's."""
+    if choice.plan.predicted is None or not any(slot.offer.calibration for slot in choice.slots):
+        return []
+    own = inventory.calibration
+    runs = f" ({own.runs} runs, unseen ones {own.error:.1%} off)" if own.runs else ""
+    return [f"predicted with the constants of {own.source}{runs}"]
+
+
+def _apart(choice: Choice) -> list[str]:
+    """Return a warning of expert groups that lie in several fabrics: their traffic can stall."""
+    found = []
+    for mesh in (mesh for pipeline in choice.plan.pipelines for mesh in pipeline.meshes):
+        together = choice.slots[mesh.group].offer.domain_devices
+        if mesh.ep > 1 and mesh.ep * mesh.etp > together:
+            found.append(
+                f"expert parallelism over {mesh.ep * mesh.etp} devices leaves the fabric of "
+                f"{together}: a slow link stalls all of them; ep within it is safer"
+            )
+    return found
+
+
+def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
+    """Return what each group of a mixed plan would reach without the others, in words."""
+    if ask.model is None or choice.plan.predicted is None or len(choice.slots) < 2:
+        return []
+    mixed = choice.plan.predicted.step_time_s
+    found = []
+    offers = [slot.offer for slot in choice.slots]
+    for slot, plan in zip(
+        choice.slots, alone(workload_of(ask, ask.model), offers, ask.able), strict=True
+    ):
+        name = f"{slot.group.devices} {slot.group.name} alone"
+        if plan is None or plan.predicted is None:
+            found.append(f"{name}: the model does not fit")
+            continue
+        seconds = plan.predicted.step_time_s
+        faster = ": faster" if seconds < mixed else ""
+        found.append(f"{name}: {seconds:.2f} s a step, {seconds / mixed:.2f} x the mix{faster}")
+    return found
