@@ -9,8 +9,6 @@ import pytest
 
 from supernode_slurm.catalogue import find_model
 from supernode_slurm.errors import PlanError, UsageError
-from supernode_slurm.frameworks import capabilities
-from supernode_slurm.frameworks import names as framework_names
 from supernode_slurm.placement import ordinary_offer, places
 from supernode_slurm.planner import Layout, Workload, predict
 from supernode_slurm.sizing import (
@@ -214,8 +212,8 @@ def test_a_present_layout_that_the_model_refuses_says_so_and_has_no_gain() -> No
 def test_each_framework_that_runs_both_layouts_has_a_word_on_the_checkpoint() -> None:
     found = moved("tp=8,pp=4,dp=2")
     assert found.resumes[0].framework == "megatron"
-    named = {item.framework for item in found.resumes}
-    assert named == {name for name in framework_names() if capabilities(name).tensor}
+    # torchtitan has no ZeRO-1, and MindSpeed is not for these cards.
+    assert [item.framework for item in found.resumes] == ["megatron", "flagscale"]
     assert all(item.how for item in found.resumes)
 
 

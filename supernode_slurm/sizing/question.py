@@ -45,8 +45,9 @@ def question_of(ask: Ask, slots: Sequence[Slot]) -> Question:
     for slot in slots:
         if slot.unknown:
             raise PlanError(slot.unknown)
-    workload = workload_of(ask, ask.model)
-    return Question(workload, tuple(slot.offer for slot in slots), ask.able)
+    mine = ask.on(slots)
+    workload = workload_of(mine, ask.model)
+    return Question(workload, tuple(slot.offer for slot in slots), mine.able)
 
 
 def predicted_of(plan: Plan) -> Predicted:
