@@ -16,9 +16,8 @@ from .layouts import filled, layout_of
 from .question import Question, predicted_of, question_of, usable_gib
 
 MOST = 2
-"""The batch to start with is this many times the present one at most: training was tuned for it."""
-WORTH = 0.03
-"""A larger batch must gain this to be worth its tuning."""
+"""The batch to start with is this many times the present one: training was tuned for that one, and
+beyond it learning rate and warm-up no longer hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +36,9 @@ class Batch:
 
     present: int
     start: int
-    """What to start with."""
+    """What to start with: ``MOST`` times the present one, or that where no plan holds more."""
     gain: float
-    """More tokens per second with ``MOST`` times the present one."""
+    """More tokens per second with it than with the present one."""
     warning: str = ""
 
 
@@ -175,7 +174,7 @@ def _cost(asked: Question, layout: Layout) -> tuple[Predicted | None, tuple[str,
 
 
 def _batch(asked: Question, present: int) -> Batch:
-    """Return the batch to start with: a larger one only where it gains and training allows it."""
+    """Return the batch to start with, and a warning where the one that is asked is larger."""
     wanted = asked.workload.global_batch
     rates: dict[int, float] = {}
     for size in {present, MOST * present}:
@@ -186,7 +185,7 @@ def _batch(asked: Question, present: int) -> Batch:
         rates[size] = size / predicted_of(plan).step_time_s
     twice, once = rates.get(MOST * present), rates.get(present)
     gain = twice / once - 1 if twice and once else 0.0
-    start = MOST * present if twice and (not once or gain >= WORTH) else present
+    start = MOST * present if twice else present
     warning = ""
     if wanted > MOST * present:
         warning = (
