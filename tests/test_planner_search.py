@@ -20,8 +20,9 @@ from supernode_slurm.planner.build import case_of, cut_of
 from supernode_slurm.planner.case import stacked
 from supernode_slurm.planner.constants import DEFAULT
 from supernode_slurm.planner.costs import costs_of, usable_gib
+from supernode_slurm.planner.folds import unfolded
 from supernode_slurm.planner.search import Search
-from supernode_slurm.planner.space import divisors, space_of
+from supernode_slurm.planner.space import divisors, most_tokens, space_of
 from supernode_slurm.planner.stacks import stack_of
 from supernode_slurm.planner.stages import Loads, Most, best_split, endless, splits_below
 from supernode_slurm.planner.workload import RECOMPUTE
@@ -70,8 +71,21 @@ def key_of(layout: Layout) -> tuple[int, ...]:
 
 
 def rows(asked: Workload, given_: Offer, able: Capabilities) -> list[tuple[int, ...]]:
-    columns = space_of(asked, given_, able).columns
-    return [tuple(map(int, row)) for row in zip(*columns.values(), strict=True)]
+    """Return the layouts, those that differ in the number of recomputed layers once."""
+    return [row for row, _ in origins(asked, given_, able)]
+
+
+def origins(
+    asked: Workload, given_: Offer, able: Capabilities
+) -> list[tuple[tuple[int, ...], int]]:
+    """Return the layouts with the rows of the space that stand for them."""
+    found, places = unfolded(space_of(asked, given_, able), asked, able)
+    sizes = zip(*found.columns.values(), strict=True)
+    return [
+        (tuple(map(int, row[:-1])), int(place))
+        for row, place in zip(sizes, places, strict=True)
+        if row[-1] == (asked.fixed.recompute_layers or 0)
+    ]
 
 
 def layouts_of(row: tuple[int, ...], asked: Workload, able: Capabilities) -> Iterator[Layout]:
@@ -201,8 +215,8 @@ def test_no_layout_is_faster_than_its_bound(name: str) -> None:
     asked, given_, able = WHOLE[name]
     times = fastest(name, np.inf)
     bounds = Search(asked, given_, able).bounds()
-    for row, bound in zip(rows(asked, given_, able), bounds, strict=True):
-        assert row not in times or bound <= times[row] * (1 + 1e-9)
+    for row, place in origins(asked, given_, able):
+        assert row not in times or bounds[place] <= times[row] * (1 + 1e-9)
 
 
 @given(
@@ -248,7 +262,7 @@ def test_bounds_and_fast_splits_hold_in_any_space(
     given_ = offer(card, nodes, 4)
     search = Search(asked, given_, able)
     assume(search.space.size)
-    places = {row: place for place, row in enumerate(rows(asked, given_, able))}
+    places = dict(origins(asked, given_, able))
     found, bounds = search.best(10_000), search.bounds()
     assert found.costs is not None
     for layout, time in zip(found.layouts, found.costs.step.time_s, strict=True):
@@ -271,6 +285,8 @@ def legal(asked: Workload, given_: Offer, able: Capabilities) -> Iterator[tuple[
         if model.kv_heads % tp and not (able.copies_kv_heads and tp % model.kv_heads == 0):
             continue
         if cp > 1 and (not able.context or asked.sequence % (2 * cp) or asked.sequence % (cp * tp)):
+            continue
+        if able.name == "torchtitan" and cp > 1 and asked.sequence % (2 * cp * tp):
             continue
         if pp > 1 and (not able.pipeline or pp > model.layers):
             continue
@@ -296,6 +312,22 @@ def legal(asked: Workload, given_: Offer, able: Capabilities) -> Iterator[tuple[
                 for (ep, etp), again in product(cuts, map(RECOMPUTE.index, able.recompute)):
                     zero = int(sharers > 1 and 1 in able.zero)
                     yield tp, cp, ep, etp, pp, dp, virtual, micro, zero, 0, again
+
+
+def test_a_micro_batch_that_the_space_leaves_out_fits_nowhere() -> None:
+    asked = Workload(replace(DENSE, vocab=4000), 4096, 1 << 16, fixed=Fixed(pp=2, tp=2, cp=1))
+    tight, able = sized(A100, 4), MEGATRON
+    sizes = sorted({row[7] for row in rows(asked, tight, able)})
+    most = most_tokens(asked, tight, 2, 2) / asked.sequence
+    assert sizes == [size for size in divisors((1 << 16) // 2) if size <= most]
+    assert 1 < len(sizes) < len(divisors((1 << 16) // 2))
+    first = 2 * sizes[-1]
+    for again in RECOMPUTE:
+        layout = Layout(2, 2, first, (3, 3), again, 1, True)
+        assert predict(asked, tight, layout).memory_gib[0] > 4
+    # Where none fits the smallest is left, to say how much is missing.
+    none = space_of(asked, sized(A100, 0.01), able)
+    assert set(none.columns["micro_batch"]) == {1}
 
 
 @pytest.mark.parametrize("framework", ["megatron", "mindspeed", "flagscale", "torch"])

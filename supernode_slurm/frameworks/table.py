@@ -112,7 +112,11 @@ _TABLE = {
             recompute=("none", "full"),
             virtual_stages=True,
             uneven_virtual=True,
+            # Schedule1F1B of torch refuses fewer micro-batches than stages.
+            filled_pipelines=True,
             context=True,
+            # seq_len_divisor of its ParallelDims.
+            cuts_parts=True,
             experts=True,
             whole_experts=True,
             sharded_experts=True,

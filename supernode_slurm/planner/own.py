@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from ..plan import Predicted
+from . import rules
 from .answers import Examined, Rejected
 from .costs import predict, usable_gib
 from .search import Search
@@ -19,9 +19,7 @@ def examine(workload: Workload, offer: Offer, layout: Layout, able: Capabilities
     predicted = predict(workload, offer, layout)
     found = [
         *_sizes(workload, offer, layout),
-        *_tensor(workload, offer, layout, able),
-        *_batches(workload, layout),
-        *_abilities(workload, layout, able),
+        *_rules(workload, offer, layout, able),
     ]
     if predicted.memory_gib[0] > usable_gib(offer):
         found.append(short(predicted, offer))
@@ -66,57 +64,11 @@ def _sizes(workload: Workload, offer: Offer, layout: Layout) -> list[str]:
         found.append(f"the stages hold {held} layers, {model.name} has {model.layers}")
     if min(layout.layers) < 1:
         found.append(f"pp {layout.pp} is more than the {model.layers} layers")
-    part = layout.cp * math.lcm(2, layout.tp)
-    if layout.cp > 1 and workload.sequence % part:
-        found.append(
-            f"a sequence of {workload.sequence} is no multiple of {part} for cp {layout.cp}"
-        )
-    around, cut = layout.tp * layout.cp * layout.dp, layout.ep * layout.etp
-    if around % cut:
-        found.append(f"tp x cp x dp = {around} is no multiple of ep x etp = {cut}")
-    if layout.ep > 1 and model.mixture is None:
-        found.append(f"{model.name} has no experts for ep {layout.ep}")
-    if model.mixture is not None and model.mixture.experts % layout.ep:
-        found.append(f"ep {layout.ep} does not divide {model.mixture.experts} experts")
-    if model.mixture is not None and model.mixture.ffn % layout.etp:
-        found.append(f"etp {layout.etp} does not divide an expert's width of {model.mixture.ffn}")
-    return found
-
-
-def _tensor(workload: Workload, offer: Offer, layout: Layout, able: Capabilities) -> list[str]:
-    model, tp = workload.model, layout.tp
-    if tp == 1:
-        return []
-    parts = {
-        f"{model.heads} heads": model.heads,
-        f"an MLP's width of {model.ffn}": model.ffn,
-        f"a sequence of {workload.sequence}": workload.sequence,
-    }
-    copied = able.copies_kv_heads and tp % model.kv_heads == 0
-    if model.latent is None and not copied:
-        parts[f"{model.kv_heads} key heads"] = model.kv_heads
-    found = [f"tp {tp} does not divide {what}" for what, size in parts.items() if size % tp]
-    fabric = offer.domain_devices
-    if tp > fabric:
-        found.append(f"tp {tp} leaves the fabric of {fabric} devices")
-    elif fabric % tp:
-        found.append(f"tp {tp} does not divide the fabric of {fabric} devices")
-    return found
-
-
-def _batches(workload: Workload, layout: Layout) -> list[str]:
-    found = []
     once = layout.dp * layout.micro_batch
     if workload.global_batch % once:
         found.append(
             f"the global batch of {workload.global_batch} is no multiple of dp x micro-batch, "
             f"{once}"
-        )
-    count = workload.global_batch // once
-    if layout.virtual_stages > 1 and (layout.pp == 1 or count % layout.pp):
-        found.append(
-            f"{count} micro-batches are no multiple of {layout.pp} stages, which virtual stages "
-            "demand"
         )
     if min(layout.layers) < layout.virtual_stages:
         found.append(
@@ -128,42 +80,33 @@ def _batches(workload: Workload, layout: Layout) -> list[str]:
     return found
 
 
-def _abilities(workload: Workload, layout: Layout, able: Capabilities) -> list[str]:
-    uneven = len(set(layout.layers)) > 1
-    chunked = layout.virtual_stages > 1
-    rest = any(layers % layout.virtual_stages for layers in layout.layers)
+def _rules(workload: Workload, offer: Offer, layout: Layout, able: Capabilities) -> list[str]:
+    """Return the rules of ``rules`` that a layout breaks."""
+    model, pp, virtual, it = workload.model, layout.pp, layout.virtual_stages, layout
+    count = workload.global_batch // (it.dp * it.micro_batch)
+    even = len(set(it.layers)) == 1 and it.layers[0] % virtual == 0
+    etp = it.etp if model.mixture else 1
+    spread = rules.spread(able, it.dp, it.zero, it.shard)
+    copies = it.dp * it.cp * (it.tp if model.mixture and able.expert_tensor else 1)
+    found = [
+        *rules.tensor(workload, offer, able, it.tp),
+        rules.sequence(workload.sequence, able, it.tp, it.cp),
+        rules.stages(able, pp, virtual, even),
+        rules.predicted_tokens(model, able, pp),
+        rules.micro_batches(able, pp, virtual, count),
+        *rules.experts(model, able, it.tp, it.ep, etp),
+        rules.groups(it.tp * it.cp * spread, it.ep, etp),
+        # A single copy shares nothing, whatever its optimiser is told.
+        rules.sharing(able, it.zero, pp) if copies > 1 else "",
+        rules.hybrid(able, it.dp, it.zero, it.shard),
+        *_recomputation(layout, able),
+    ]
+    return [problem for problem in found if problem]
+
+
+def _recomputation(layout: Layout, able: Capabilities) -> list[str]:
     wanted = {
-        "tensor parallelism": layout.tp > 1 and not able.tensor,
-        "pipelines": layout.pp > 1 and not able.pipeline,
-        "context parallelism": layout.cp > 1 and not able.context,
-        "expert parallelism": layout.ep > 1 and not able.experts,
-        "virtual stages": chunked and not able.virtual_stages,
-        "uneven virtual stages": chunked and (uneven or rest) and not able.uneven_virtual,
-        f"zero {layout.zero}": layout.zero not in able.zero and layout.dp > 1,
-        "zero 2 beside a pipeline": layout.zero == 2 and layout.pp > 1,
-        "hybrid sharding": layout.shard > 0 and not able.hybrid,
         f"recompute {layout.recompute}": layout.recompute not in able.recompute,
         "recomputation of some layers": layout.recompute_layers > 0 and not able.recompute_some,
-        "uneven stages": uneven and not able.uneven_stages,
-        "pipeline that ends with MTP": layout.pp > 1
-        and workload.model.mtp > 0
-        and not able.pipelined_mtp,
-        f"etp {layout.etp} under tp {layout.tp} and ep {layout.ep}": _foreign(layout, able)
-        and workload.model.mixture is not None,
-        f"ep {layout.ep} beyond the replicas that share weights": _apart(layout, able),
     }
     return [f"{able.name} has no {what}" for what, missing in wanted.items() if missing]
-
-
-def _foreign(layout: Layout, able: Capabilities) -> bool:
-    """Tell whether a framework cuts experts otherwise."""
-    if able.whole_experts and layout.ep > 1:
-        return layout.etp > 1
-    return layout.etp not in ((1, layout.tp) if able.expert_tensor else (layout.tp,))
-
-
-def _apart(layout: Layout, able: Capabilities) -> bool:
-    """Tell whether experts would be parallel over replicas that hold the same weights."""
-    copies = (layout.shard or layout.dp) if layout.zero == 3 else 1
-    together = layout.tp * layout.cp * copies
-    return able.sharded_experts and together % (layout.ep * layout.etp) > 0

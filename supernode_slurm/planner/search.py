@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .again import share, unfolded
 from .bounds import rising_parts
 from .build import case_of, cut_of
 from .case import Case, Cut, Numbers, numbers
 from .constants import constants_of
 from .costs import Costs, costs_of
+from .folds import most_chunks, share, unfolded
 from .layer import Layers, layers_of
 from .memory import memory_of
 from .refine import Pipelines, refined
@@ -42,6 +42,27 @@ class Ranked:
 
     layouts: tuple[Layout, ...]
     costs: Costs | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The fastest layouts so far: the row of the space, layers of the stages, unfolded sizes."""
+
+    times: Numbers
+    places: NDArray[np.int64]
+
+    def limit(self, keep: int) -> float:
+        """Return the step time from which on a layout is not among the best."""
+        return float(self.times[keep - 1]) if self.times.size >= keep else np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Unfolded layouts, the rows of the space that they come from, and their bounds."""
+
+    space: Space
+    index: NDArray[np.intp]
+    bounds: Numbers
 
 
 class Search:
@@ -71,34 +92,40 @@ class Search:
         """
         if not self.space.size:
             return Ranked((), None)
-        bounds = self.bounds()
-        times, places = np.zeros(0), np.zeros((0, 5), np.int64)
+        found, bounds = _Found(np.zeros(0), np.zeros((0, 6), np.int64)), self.bounds()
         for part in rising_parts(bounds, FIRST, CHUNK):
-            limit = times[keep - 1] if times.size >= keep else np.inf
-            index = part[bounds[part] < limit]
+            index = part[bounds[part] < found.limit(keep)]
             if not index.size:
                 break
             space, rows = unfolded(self.space.taken(index), self.workload, self.able)
-            index = index[rows]
-            if not index.size:
-                continue
-            time, split, fits = self._cost(space)
-            self.costed += index.size
-            good = np.flatnonzero(split.legal & fits)
-            if self.able.uneven_stages:
-                which = np.concatenate([places[:, 0], index[good]])
-                known = np.concatenate([times, time[good]])
-                first = self._fastest(which, known, keep)
-                limit = float(known[first[-1]]) if first.size >= keep else np.inf
-                some = good[bounds[index[good]] < limit]
-                time, split = self._refined(space, some, (time, split), limit)
-            again = space.columns["recompute_layers"]
-            found = np.column_stack([index, split.first, split.second, split.last, again])[good]
-            times = np.concatenate([times, time[good]])
-            places = np.vstack([places, found.astype(np.int64)])
-            fastest = self._fastest(places[:, 0], times, keep)
-            times, places = times[fastest], places[fastest]
-        return self._written(places)
+            closer = self._bounds_of(space)
+            for few in rising_parts(closer, FIRST, CHUNK):
+                some = few[closer[few] < found.limit(keep)]
+                if not some.size:
+                    break
+                known = _Rows(space.taken(some), index[rows[some]], closer[some])
+                found = self._with(found, known, keep)
+        return self._written(found.places)
+
+    def _with(self, found: _Found, rows: _Rows, keep: int) -> _Found:
+        """Return the fastest layouts, these among them."""
+        space, index = rows.space, rows.index
+        time, split, fits = self._cost(space)
+        self.costed += index.size
+        good = np.flatnonzero(split.legal & fits)
+        if self.able.uneven_stages:
+            which = np.concatenate([found.places[:, 0], index[good]])
+            known = np.concatenate([found.times, time[good]])
+            first = self._fastest(which, known, keep)
+            limit = float(known[first[-1]]) if first.size >= keep else np.inf
+            some = good[rows.bounds[good] < limit]
+            time, split = self._refined(space, some, (time, split), limit)
+        sizes = (space.columns["recompute_layers"], space.columns["virtual"])
+        new = np.column_stack([index, split.first, split.second, split.last, *sizes])[good]
+        times = np.concatenate([found.times, time[good]])
+        places = np.vstack([found.places, new.astype(np.int64)])
+        fastest = self._fastest(places[:, 0], times, keep)
+        return _Found(times[fastest], places[fastest])
 
     def _fastest(self, index: NDArray[np.int64], times: Numbers, keep: int) -> NDArray[np.intp]:
         """Return where the fastest of these layouts stand, none twice but for virtual stages."""
@@ -122,6 +149,11 @@ class Search:
             parts.append(self._bound(space, layers.taken(which[some], shape.size)))
         return np.concatenate(parts)
 
+    def _bounds_of(self, space: Space) -> Numbers:
+        """Return the bounds of unfolded layouts."""
+        case = self._case(space, self._even(space))
+        return self._bound(space, layers_of(case, self.constants))
+
     def _shapes(self) -> tuple[Space, NDArray[np.intp]]:
         """Return the layouts that differ in what a layer costs, and which of them each one has."""
         columns = self.space.columns
@@ -138,7 +170,10 @@ class Search:
         loads = self._loads(case, layers)
         count = case.dims.global_batch / (case.cut.dp * case.cut.micro_batch)
         mean = loads.mean_s
-        return np.asarray(count * mean + (loads.whole_s - mean) / case.cut.virtual)
+        # Of many numbers of virtual stages the least has the least transfers, the most the
+        # smallest bubble.
+        most = most_chunks(space, self.workload, self.able)
+        return np.asarray(count * mean + (loads.whole_s - mean) / most)
 
     def _even(self, space: Space) -> Split:
         """Return a split that costs layers right, whatever their number."""
@@ -274,7 +309,8 @@ class Search:
         if not places.size:
             return Ranked((), None)
         columns = self.space.taken(places[:, 0]).columns
-        space = Space({**columns, "recompute_layers": places[:, 4].astype(np.int32)})
+        again, virtual = places[:, 4].astype(np.int32), places[:, 5].astype(np.int32)
+        space = Space({**columns, "recompute_layers": again, "virtual": virtual})
         first, second, last = (places[:, column].astype(np.float64) for column in (1, 2, 3))
         split = Split(first, second, last, np.ones(first.shape, np.bool_))
         costs = costs_of(self._case(space, split), self.constants)
@@ -313,4 +349,6 @@ def _layers(total: int, stages: int, ends: tuple[int, int]) -> tuple[int, ...]:
     if stages == 2:
         return (first, last)
     each, more = divmod(total - first - last, stages - 2)
-    return (first, *(each + (stage < more) for stage in range(stages - 2)), last)
+    # Late stages hold fewer micro-batches.
+    fewer = stages - 2 - more
+    return (first, *(each + (stage >= fewer) for stage in range(stages - 2)), last)

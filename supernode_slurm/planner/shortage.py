@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import PlanError
-from .again import unfolded
 from .costs import usable_gib
+from .folds import unfolded
 from .search import Search
 from .space import space_of
 from .workload import Capabilities, Fixed, Offer, Workload
@@ -82,7 +82,8 @@ def broken(workload: Workload, offer: Offer, able: Capabilities) -> str:
     Empty where the fixed sizes go together, and only memory may stand in the way.
     """
     fixed = workload.fixed
-    free = space_of(replace(workload, fixed=Fixed(), global_batch=offer.devices), offer, able)
+    open_ = replace(workload, fixed=Fixed(), global_batch=offer.devices)
+    free = unfolded(space_of(open_, offer, able), open_, able)[0]
     columns = {
         "tp": "tp",
         "pp": "pp",

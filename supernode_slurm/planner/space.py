@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import rules
+from .stacks import stack_of
 from .workload import RECOMPUTE, Capabilities, Offer, Workload
 
 Sizes = NDArray[np.int32]
 """Half as wide as usual: there may be millions of layouts."""
 
 T = TypeVar("T", int, str)
-
-MOST_TOKENS = 1 << 20
-"""Of one micro-batch on one device: no published run comes near."""
-
-MANY_CHUNKS = 16
-"""More virtual stages than these are tried only where all hold as many layers."""
 
 NAMES = (
     "tp",
@@ -42,8 +39,9 @@ NAMES = (
 class Space:
     """One column per layout; ``recompute`` is an index into ``RECOMPUTE``.
 
-    Where full recomputation of some layers is legal, one of all stands for each number of them
-    (``again.unfolded``).
+    Some rows stand for many layouts (``folds.unfolded``): one with two virtual stages for each
+    larger number of them, where they may be uneven, and one with full recomputation of all layers
+    for each number of layers, where the framework can.
     """
 
     columns: dict[str, Sizes]
@@ -66,8 +64,8 @@ def space_of(workload: Workload, offer: Offer, able: Capabilities) -> Space:
     """
     blocks = [
         _block(workload, able, outer)
-        for outer in _outer(workload, offer, able)
-        if workload.global_batch % outer[3] == 0
+        for outer in _outers(workload, offer, able)
+        if workload.global_batch % outer.dp == 0
     ]
     return Space(
         {
@@ -89,96 +87,70 @@ def kept(legal: Iterable[T], fixed: T | None) -> list[T]:
 
 
 def tensor_sizes(workload: Workload, offer: Offer, able: Capabilities) -> list[int]:
-    """Return the legal TP sizes: inside one fabric; heads and the sequence must divide.
-
-    Sequence parallelism goes with TP and cuts the sequence. Fewer key heads than ranks are
-    legal where the framework copies them.
-    """
-    if not able.tensor:
-        return [1]
-    model = workload.model
-    return [
-        size
-        for size in divisors(math.gcd(offer.domain_devices, offer.devices))
-        if model.heads % size == 0
-        and (
-            model.kv_heads % size == 0
-            or model.latent is not None
-            or (able.copies_kv_heads and size % model.kv_heads == 0)
-        )
-        and model.ffn % size == 0
-        and workload.sequence % size == 0
-    ]
+    """Return the legal TP sizes."""
+    sizes = divisors(math.gcd(offer.domain_devices, offer.devices))
+    return [size for size in sizes if not rules.tensor(workload, offer, able, size)]
 
 
 def context_sizes(workload: Workload, able: Capabilities, tp: int, devices: int) -> list[int]:
-    """Return the legal CP sizes: each rank has an early and a late part of a sequence."""
-    if not able.context:
-        return [1]
-    part = math.lcm(2, tp) if able.name != "torchtitan" else 2 * tp
-    return [
-        size
-        for size in divisors(devices // tp)
-        if size == 1 or workload.sequence % (size * part) == 0
-    ]
+    """Return the legal CP sizes."""
+    sizes, tokens = divisors(devices // tp), workload.sequence
+    return [size for size in sizes if not rules.sequence(tokens, able, tp, size)]
 
 
 def pipeline_sizes(workload: Workload, devices: int, able: Capabilities) -> list[int]:
     """Return the legal PP sizes for devices of one rank of the other dimensions."""
-    layers = workload.model.layers
-    legal = able.pipeline and (able.pipelined_mtp or not workload.model.mtp)
+    model = workload.model
     return [
         size
-        for size in (divisors(devices) if legal else [1])
-        if size <= layers and (able.uneven_stages or layers % size == 0)
+        for size in divisors(devices)
+        if size <= model.layers
+        and not rules.stages(able, size, 1, model.layers % size == 0)
+        and not rules.predicted_tokens(model, able, size)
     ]
 
 
 def zero_stages(workload: Workload, able: Capabilities, copies: int, pp: int) -> list[int]:
     """Return the ZeRO stages worth a look, where so many devices hold the same weights.
 
-    A single copy shares nothing, whatever its optimiser is told; sharded gradients do not
-    go with a pipeline in the frameworks that have both.
+    A single copy shares nothing, whatever its optimiser is told.
     """
-    if workload.fixed.zero is not None:
-        return kept(able.zero, workload.fixed.zero)
-    if copies == 1:
-        return [0]
-    stages = [stage for stage in able.zero if stage != 2 or pp == 1]
-    return [stage for stage in stages if stage != 0 or 1 not in stages]
+    fixed = workload.fixed.zero
+    stages = [stage for stage in kept(able.zero, fixed) if not rules.sharing(able, stage, pp)]
+    if fixed is not None:
+        return stages
+    return [0] if copies == 1 else [stage for stage in stages if stage != 0 or 1 not in stages]
 
 
-def expert_sizes(
-    workload: Workload, able: Capabilities, tp: int, around: int
-) -> list[tuple[int, int]]:
-    """Return the legal (EP, ETP) among the ``around`` devices of a stage, TP x CP x DP."""
-    mixture, fixed = workload.model.mixture, workload.fixed
-    if mixture is None:
-        return [(1, 1)] if fixed.ep in (None, 1) else []
-    whole = [tp] if not able.expert_tensor else sorted({1, tp})
-    found = []
-    for ep in kept(divisors(mixture.experts) if able.experts else [1], fixed.ep):
-        sizes = [1] if able.whole_experts and ep > 1 else whole
-        found += [
-            (ep, etp)
-            for etp in kept(sizes, fixed.etp)
-            if around % (ep * etp) == 0 and mixture.ffn % etp == 0
-        ]
-    return found
+def expert_sizes(workload: Workload, able: Capabilities, tp: int) -> list[tuple[int, int]]:
+    """Return the legal (EP, ETP)."""
+    model, fixed = workload.model, workload.fixed
+    most = model.mixture.experts if model.mixture else 1
+    return [
+        (ep, etp)
+        for ep in kept(divisors(most), fixed.ep)
+        for etp in kept(rules.tensor_of_experts(able, tp, ep) if model.mixture else [1], fixed.etp)
+        if not rules.experts(model, able, tp, ep, etp)
+    ]
+
+
+@lru_cache(maxsize=256)
+def chunk_sizes(layers: int, pp: int, able: Capabilities) -> tuple[int, ...]:
+    """Return the numbers of virtual stages that a framework can run, were batches divisible."""
+    sizes = range(1, layers // pp + 1)
+    return tuple(
+        size
+        for size in sizes
+        if not rules.stages(able, pp, size, size == 1 or layers % (pp * size) == 0)
+    )
 
 
 def virtual_sizes(workload: Workload, able: Capabilities, pp: int, batches: int) -> list[int]:
-    """Return the legal numbers of virtual stages: micro-batches must fill all stages at once."""
-    layers = workload.model.layers
-    most = layers // pp if able.virtual_stages and pp > 1 and batches % pp == 0 else 1
-    legal = [
-        size
-        for size in range(1, most + 1)
-        if size == 1
-        or layers % (pp * size) == 0
-        or (able.uneven_virtual and able.uneven_stages and size <= MANY_CHUNKS)
-    ]
-    return kept(legal, workload.fixed.virtual_stages)
+    """Return the legal numbers of virtual stages; two stand for more where they may be uneven."""
+    sizes, fixed = chunk_sizes(workload.model.layers, pp, able), workload.fixed.virtual_stages
+    most = 2 if able.uneven_virtual and fixed is None else len(sizes)
+    legal = [any_ for any_ in (False, True) if not rules.micro_batches(able, pp, 1 + any_, batches)]
+    return [size for size in kept(sizes[:most], fixed) if (size > 1) in legal]
 
 
 def recompute_kinds(workload: Workload, able: Capabilities) -> list[str]:
@@ -189,46 +161,76 @@ def recompute_kinds(workload: Workload, able: Capabilities) -> list[str]:
     return kinds
 
 
-def _outer(
-    workload: Workload, offer: Offer, able: Capabilities
-) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield TP, CP, PP, DP and the replicas that share sharded weights."""
+@dataclass(frozen=True, slots=True)
+class _Outer:
+    """Sizes that the others depend on."""
+
+    tp: int
+    cp: int
+    pp: int
+    dp: int
+    shards: tuple[int, ...]
+    """Replicas that may share sharded weights, 0 for all."""
+    most_tokens: float
+    """Of a micro-batch on one device; with more, what one layer keeps is beyond its memory."""
+
+
+def _outers(workload: Workload, offer: Offer, able: Capabilities) -> Iterator[_Outer]:
     fixed = workload.fixed
     for tp in kept(tensor_sizes(workload, offer, able), fixed.tp):
         for cp in kept(context_sizes(workload, able, tp, offer.devices), fixed.cp):
             rest = offer.devices // tp // cp
             for pp in kept(pipeline_sizes(workload, rest, able), fixed.pp):
                 for dp in kept([rest // pp], fixed.dp):
-                    yield tp, cp, pp, dp, _near(offer, able, tp * cp, dp)
+                    near = _near(offer, able, tp * cp, dp)
+                    tokens = most_tokens(workload, offer, tp, pp)
+                    yield _Outer(tp, cp, pp, dp, (0, near) if near else (0,), tokens)
 
 
 def _near(offer: Offer, able: Capabilities, apart: int, dp: int) -> int:
     """Return the replicas inside one fabric, 0 where hybrid sharding is not worth a look."""
     near = max(offer.domain_devices // apart, 1)
-    return near if able.hybrid and 1 < near < dp and dp % near == 0 else 0
+    return near if 1 < near < dp and not rules.hybrid(able, dp, 3, near) else 0
 
 
-def _block(
-    workload: Workload, able: Capabilities, outer: tuple[int, int, int, int, int]
-) -> tuple[Sizes, ...]:
+def most_tokens(workload: Workload, offer: Offer, tp: int, pp: int) -> float:
+    """Return the tokens of a micro-batch that no device can hold more of, however they recompute.
+
+    Some stage keeps the inputs of its share of the layers, and the last one has the logits.
+    """
+    model, memory = workload.model, (offer.accelerator.memory_gib or math.inf) * 2**30
+    inputs = 2 * model.hidden * -(-model.layers // pp)
+    logits = stack_of(workload.framework).logit_bytes * model.vocab
+    return memory * tp / max(inputs, logits)
+
+
+def _batches(workload: Workload, able: Capabilities, outer: _Outer) -> list[tuple[int, int]]:
+    """Return micro-batches with their numbers of virtual stages."""
+    share = workload.global_batch // outer.dp
+    most = outer.most_tokens * outer.cp / workload.sequence
+    sizes = kept(divisors(share), workload.fixed.micro_batch)
+    # The smallest stays whatever it needs, to say how much memory is missing.
+    return [
+        (size, virtual)
+        for size in sizes
+        if size <= max(most, sizes[0])
+        for virtual in virtual_sizes(workload, able, outer.pp, share // size)
+    ]
+
+
+def _block(workload: Workload, able: Capabilities, outer: _Outer) -> tuple[Sizes, ...]:
     """Return the layouts of these outer sizes, a column for each of ``NAMES``."""
-    tp, cp, pp, dp, near = outer
-    share = workload.global_batch // dp
+    tp, cp, pp, dp = outer.tp, outer.cp, outer.pp, outer.dp
     # Experts that no tensor-parallel rank cuts are there once on each.
     holders = cp * dp * (tp if workload.model.mixture and able.expert_tensor else 1)
     recompute = [RECOMPUTE.index(name) for name in recompute_kinds(workload, able)]
     zeros = [
-        (zero, shard)
+        (zero, shard, rules.spread(able, dp, zero, shard))
         for zero in zero_stages(workload, able, holders, pp)
-        for shard in ([0, near] if zero == 3 and near else [0])
+        for shard in (outer.shards if zero == 3 else (0,))
     ]
-    batches = [
-        (size, virtual)
-        for size in kept(divisors(share), workload.fixed.micro_batch)
-        if size * workload.sequence // cp <= MOST_TOKENS
-        for virtual in virtual_sizes(workload, able, pp, share // size)
-    ]
-    experts = expert_sizes(workload, able, tp, tp * cp * dp)
+    batches = _batches(workload, able, outer)
+    experts = expert_sizes(workload, able, tp)
     axes: Sequence[Sequence[int]] = [
         range(len(experts)),
         range(len(batches)),
@@ -238,20 +240,16 @@ def _block(
     grid = np.meshgrid(*(np.array(axis, np.int32) for axis in axes), indexing="ij")
     which, batch, zero, again = (axis.ravel() for axis in grid)
 
-    def read(pairs: Sequence[tuple[int, int]], index: Sizes, place: int) -> Sizes:
-        return np.asarray(np.array(pairs, np.int32).reshape(-1, 2)[index, place])
+    def read(rows: Sequence[tuple[int, ...]], index: Sizes, width: int) -> list[Sizes]:
+        return list(np.array(rows, np.int32).reshape(-1, width)[index].T)
 
     def same(value: int) -> Sizes:
         return np.full(which.size, value, np.int32)
 
-    stage, shard = read(zeros, zero, 0), read(zeros, zero, 1)
-    ep, etp = read(experts, which, 0), read(experts, which, 1)
-    columns = (
-        *(same(tp), same(cp), ep, etp, same(pp), same(dp)),
-        *(read(batches, batch, 1), read(batches, batch, 0), stage, shard, again),
-    )
-    if not able.sharded_experts:
-        return columns
-    copies = np.where(stage == 3, np.where(shard, shard, dp), 1)
-    legal = tp * cp * copies % (ep * etp) == 0
+    stage, shard, spread = read(zeros, zero, 3)
+    ep, etp = read(experts, which, 2)
+    micro_batch, virtual = read(batches, batch, 2)
+    legal = tp * cp * spread % (ep * etp) == 0
+    sizes = (same(tp), same(cp), ep, etp, same(pp), same(dp))
+    columns = (*sizes, virtual, micro_batch, stage, shard, again)
     return tuple(column[legal] for column in columns)

@@ -101,12 +101,18 @@ class Capabilities:
     recompute: tuple[str, ...] = RECOMPUTE
     recompute_some: bool = False
     """Full recomputation of some layers of each stage."""
+    recompute_by_stage: bool = False
+    """Of the meshes of a pipeline some may recompute in full and others not at all."""
+    filled_pipelines: bool = False
+    """A pipeline has at least as many micro-batches as stages."""
     virtual_stages: bool = False
     """Interleaved pipelines; the micro-batches of a step are then a multiple of the stages."""
     uneven_virtual: bool = False
     """Uneven stages may be interleaved."""
     context: bool = False
     """Context parallelism: one sequence over several devices."""
+    cuts_parts: bool = False
+    """TP cuts each of the two parts of a sequence on a CP rank, not both of them together."""
     experts: bool = False
     """Expert parallelism: a mixture's experts over several devices."""
     expert_tensor: bool = False

@@ -92,7 +92,8 @@ def _experts(
 
     legal: list[tuple[int, int]] = []
     if workload.model.mixture is not None:
-        legal = expert_sizes(replace(workload, fixed=fixed), able, tp, around)
+        found = expert_sizes(replace(workload, fixed=fixed), able, tp)
+        legal = [(ep, etp) for ep, etp in found if around % (ep * etp) == 0]
     none = (fixed.ep or 1, fixed.etp or 1)
     return max(legal, key=lambda sizes: (sizes[0] * sizes[1], sizes[0]), default=none)
 

@@ -1,4 +1,4 @@
-"""Full recomputation of some layers: a layout of the space stands for all numbers of them."""
+"""Layouts of which the space has one for many: virtual stages, and layers that are recomputed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,48 @@ from .workload import RECOMPUTE, Capabilities, Workload
 PARTS = 4
 """Of a stage's layers; any number of these parts may be recomputed."""
 
+SOME = 1 << 14
+"""Rows that are unfolded at once where they are only counted."""
+
 FULL = RECOMPUTE.index("full")
 
 
 def unfolded(
     space: Space, workload: Workload, able: Capabilities
 ) -> tuple[Space, NDArray[np.intp]]:
-    """Return the layouts with each number of recomputed layers, and the rows that they come from.
+    """Return all layouts that these rows stand for, and the rows that they come from.
 
     The further column ``recompute_layers`` counts those of a virtual stage, 0 for all of them.
     """
+    columns = space.columns
+    counts = most_chunks(space, workload, able) - columns["virtual"] + 1
+    rows = np.repeat(np.arange(space.size), counts)
+    more = np.arange(rows.size) - np.searchsorted(rows, rows)
+    virtual = (columns["virtual"][rows] + more).astype(np.int32)
+    chunked = Space({**space.taken(rows).columns, "virtual": virtual})
+    found, again = _recomputed(chunked, workload, able)
+    return found, rows[again]
+
+
+def most_chunks(space: Space, workload: Workload, able: Capabilities) -> Sizes:
+    """Return the largest number of virtual stages that each row stands for."""
+    columns = space.columns
+    open_ = workload.fixed.virtual_stages is None and able.uneven_virtual
+    if not open_ or "recompute_layers" in columns:
+        return columns["virtual"]
+    return np.where(columns["virtual"] > 1, workload.model.layers // columns["pp"], 1)
+
+
+def size(space: Space, workload: Workload, able: Capabilities) -> int:
+    """Return the number of layouts that the rows stand for."""
+    parts = [np.arange(at, min(at + SOME, space.size)) for at in range(0, space.size, SOME)]
+    return sum(unfolded(space.taken(part), workload, able)[0].size for part in parts)
+
+
+def _recomputed(
+    space: Space, workload: Workload, able: Capabilities
+) -> tuple[Space, NDArray[np.intp]]:
+    """Return the layouts with each number of recomputed layers, and the rows they come from."""
     columns, rows = space.columns, np.arange(space.size)
     full = columns["recompute"] == FULL
     held = -(-workload.model.layers // (columns["pp"] * columns["virtual"]))
@@ -32,8 +64,7 @@ def unfolded(
     else:
         rows = np.repeat(rows, np.where(full, PARTS, 1))
         # The first of each row's copies recomputes all.
-        first = np.searchsorted(rows, rows)
-        part, held = np.arange(rows.size) - first, held[rows]
+        part, held = np.arange(rows.size) - np.searchsorted(rows, rows), held[rows]
         layers = _ceil(part * held).astype(np.int32)
         legal = (part == 0) | ((layers > _ceil((part - 1) * held)) & (layers < held))
     found = Space({**space.taken(rows).columns, "recompute_layers": layers})
