@@ -187,13 +187,13 @@ def test_a_precision_is_told_or_refused_as_the_table_says(framework: str, precis
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (plan("mindspeed", mesh(pp=2, dp=4), (5, 7), 2), "uneven stages or virtual stages"),
+        (plan("mindspeed", mesh(pp=2, dp=4), (5, 7), 2), "mindspeed has no uneven virtual stages"),
         (plan("megatron", mesh(dp=8), (32,), 2), "2 virtual stages are of one stage"),
         (
             plan("megatron", mesh(pp=2, dp=4, micro_batch=16), (4, 4), 2),
-            "1 micro-batches are no multiple of 2 stages with virtual stages, which Megatron",
+            "1 micro-batches are no multiple of 2 stages, which virtual stages demand",
         ),
-        (plan("megatron", mesh(dp=4, ep=3)), "tp x cp x dp = 1 x 1 x 4 is no multiple of ep x etp"),
+        (plan("megatron", mesh(dp=4, ep=3)), "tp x cp x dp = 4 is no multiple of ep x etp = 3"),
         (
             replace(plan("megatron", mesh(cp=4, dp=2)), sequence=4100),
             "a sequence of 4100 is no multiple of 8 for cp 4, tp 1",
@@ -212,11 +212,15 @@ def test_a_precision_is_told_or_refused_as_the_table_says(framework: str, precis
         ),
         (
             plan("torchtitan", mesh("torchtitan", dp=8, shard=2, ep=4)),
-            "inside tp x cp x shards = 2, no multiple of ep 4",
+            "tp x cp x shards = 2 is no multiple of ep x etp = 4",
         ),
         (
             plan("torchtitan", mesh("torchtitan", pp=2, dp=4), (31, 30), model="deepseek-v3"),
             "no pipeline for the MTP",
+        ),
+        (
+            plan("torchtitan", mesh("torchtitan", pp=4, dp=2, micro_batch=16), (8, 8, 8, 8)),
+            "torchtitan runs 4 stages with 4 micro-batches or more, not with 2",
         ),
     ],
 )

@@ -143,10 +143,6 @@ def _layers(plan: Plan, pipeline: Pipeline) -> list[str]:
         model = model_of(plan)
         text = "|".join(_letters(chunk, model.mtp if model else 0) for chunk in parts)
         return ["--pipeline-model-parallel-layout", text]
-    if pipeline.virtual_stages > 1:
-        raise PlanError(
-            "MindSpeed-LLM takes uneven stages or virtual stages, not both; plan for one of them"
-        )
     return ["--num-layer-list", ",".join(str(stage.layers) for stage in pipeline.stages)]
 
 

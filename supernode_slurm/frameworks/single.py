@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 
 from ..catalogue import Model, UnknownName, find_model
 from ..errors import ConfigError, PlanError, UsageError
 from ..plan import Mesh, Pipeline, Plan
+from ..planner import rules
+from .table import capabilities
 
 
 def single(plan: Plan, name: str) -> tuple[Pipeline, Mesh]:
@@ -25,9 +27,8 @@ def single(plan: Plan, name: str) -> tuple[Pipeline, Mesh]:
             f"{name} cuts all stages alike, the plan's meshes differ; plan for flagscale"
         )
     mesh = pipeline.meshes[0]
-    for problem in (_batch(plan, mesh), _sequence(plan, mesh), _experts(mesh), _virtual(plan)):
-        if problem:
-            raise PlanError(f"{problem}, which {name} demands")
+    for problem in _broken(plan, mesh):
+        raise PlanError(f"{name} cannot run this plan: {problem}")
     return pipeline, mesh
 
 
@@ -52,38 +53,25 @@ def _cut(mesh: Mesh) -> tuple[int | str, ...]:
     )
 
 
-def _batch(plan: Plan, mesh: Mesh) -> str:
-    if plan.global_batch % (mesh.micro_batch * mesh.dp) == 0:
-        return ""
-    return (
-        f"global batch {plan.global_batch} is no multiple of micro-batch x DP = "
-        f"{mesh.micro_batch} x {mesh.dp}"
+def _broken(plan: Plan, mesh: Mesh) -> Iterator[str]:
+    """Yield the rules that a plan breaks, of those that its framework's words cannot break."""
+    able, pipeline = capabilities(plan.framework), plan.pipelines[0]
+    stages, virtual = len(pipeline.stages), pipeline.virtual_stages
+    once = mesh.micro_batch * mesh.dp
+    if plan.global_batch % once:
+        yield (
+            f"global batch {plan.global_batch} is no multiple of micro-batch x DP = "
+            f"{mesh.micro_batch} x {mesh.dp}"
+        )
+    even = len({stage.layers for stage in pipeline.stages}) == 1
+    even &= pipeline.stages[0].layers % virtual == 0
+    spread = rules.spread(able, mesh.dp, mesh.zero, mesh.shard)
+    yield from filter(
+        None,
+        (
+            rules.sequence(plan.sequence, able, mesh.tp, mesh.cp),
+            rules.stages(able, stages, virtual, even) if virtual > 1 else "",
+            rules.micro_batches(able, stages, virtual, plan.global_batch // once),
+            rules.groups(able, mesh.tp * mesh.cp * spread, mesh.ep, mesh.etp),
+        ),
     )
-
-
-def _sequence(plan: Plan, mesh: Mesh) -> str:
-    """Each rank has an early and a late part of a sequence, cut again by sequence parallelism."""
-    part = mesh.cp * math.lcm(2, mesh.tp)
-    if mesh.cp == 1 or plan.sequence % part == 0:
-        return ""
-    return f"a sequence of {plan.sequence} is no multiple of {part} for cp {mesh.cp}, tp {mesh.tp}"
-
-
-def _experts(mesh: Mesh) -> str:
-    if (mesh.tp * mesh.cp * mesh.dp) % (mesh.ep * mesh.etp) == 0:
-        return ""
-    return (
-        f"tp x cp x dp = {mesh.tp} x {mesh.cp} x {mesh.dp} is no multiple of ep x etp = "
-        f"{mesh.ep} x {mesh.etp}"
-    )
-
-
-def _virtual(plan: Plan) -> str:
-    pipeline, mesh = plan.pipelines[0], plan.pipelines[0].meshes[0]
-    stages = len(pipeline.stages)
-    batches = plan.global_batch // (mesh.micro_batch * mesh.dp)
-    if pipeline.virtual_stages == 1 or (stages > 1 and batches and batches % stages == 0):
-        return ""
-    if stages == 1:
-        return f"{pipeline.virtual_stages} virtual stages are of one stage, not of two or more"
-    return f"{batches} micro-batches are no multiple of {stages} stages with virtual stages"

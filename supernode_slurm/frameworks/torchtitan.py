@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan
+from ..planner import rules
 from .chunks import chunks
 from .single import has_experts, model_of, single
+from .table import capabilities
 
 _CONVERTERS = {
     "fp8": "Float8LinearConverter",
@@ -22,7 +24,7 @@ def arguments(plan: Plan) -> list[str]:
     (``num_tokens_per_microbatch_per_dp_rank``). No training was run.
     """
     pipeline, mesh = single(plan, "torchtitan")
-    for problem in (_broken(mesh), _broken_sequence(plan, mesh), _broken_model(plan, mesh)):
+    for problem in (_broken(mesh), _broken_model(plan, mesh)):
         if problem:
             raise PlanError(problem)
     stages, shards = len(pipeline.stages), _shards(mesh)
@@ -85,33 +87,21 @@ def _broken(mesh: Mesh) -> str:
         return "torchtitan's selective recomputation is not the plan's; take none or full"
     if mesh.tp > 1 and not mesh.sequence_parallel:
         return "torchtitan's tensor parallelism is planned with sequence parallelism"
-    ranks = mesh.tp * mesh.cp * _shards(mesh)
-    if ranks % mesh.ep:
-        return (
-            f"torchtitan's experts are parallel inside tp x cp x shards = {ranks}, no multiple "
-            f"of ep {mesh.ep}"
-        )
     return ""
-
-
-def _broken_sequence(plan: Plan, mesh: Mesh) -> str:
-    part = mesh.tp * 2 * mesh.cp
-    if mesh.cp == 1 or plan.sequence % part == 0:
-        return ""
-    return f"torchtitan cuts a sequence into tp x 2 x cp = {part} parts, not one of {plan.sequence}"
 
 
 def _broken_model(plan: Plan, mesh: Mesh) -> str:
     """Return what of the plan torchtitan's models do not have."""
-    model = model_of(plan)
-    etp = mesh.tp if mesh.ep == 1 else 1
+    model, able = model_of(plan), capabilities(plan.framework)
+    (etp,) = rules.tensor_of_experts(able, mesh.tp, mesh.ep)
     if has_experts(plan, mesh) and mesh.etp != etp:
         return (
             f"torchtitan's experts have etp {etp} under tp {mesh.tp} and ep {mesh.ep}, the plan's "
             f"{mesh.etp}"
         )
-    if model is not None and model.mtp and len(plan.pipelines[0].stages) > 1:
-        return f"torchtitan has no pipeline for the MTP of {model.name}; plan for megatron"
+    unpiped = model and rules.predicted_tokens(model, able, len(plan.pipelines[0].stages))
+    if unpiped:
+        return f"{unpiped}; plan for megatron"
     if plan.precision == "fp16":
         return "torchtitan trains in bf16 or less, not in fp16"
     return ""

@@ -95,7 +95,7 @@ def _rules(workload: Workload, offer: Offer, layout: Layout, able: Capabilities)
         rules.predicted_tokens(model, able, pp),
         rules.micro_batches(able, pp, virtual, count),
         *rules.experts(model, able, it.tp, it.ep, etp),
-        rules.groups(it.tp * it.cp * spread, it.ep, etp),
+        rules.groups(able, it.tp * it.cp * spread, it.ep, etp),
         # A single copy shares nothing, whatever its optimiser is told.
         rules.sharing(able, it.zero, pp) if copies > 1 else "",
         rules.hybrid(able, it.dp, it.zero, it.shard),

@@ -114,14 +114,12 @@ def spread(able: Capabilities, dp: int, zero: int, shard: int) -> int:
     return (shard or dp) if zero == 3 else 1
 
 
-def groups(ranks: int, ep: int, etp: int) -> str:
-    """Experts are spread over TP x CP x ``spread`` devices of a stage."""
+def groups(able: Capabilities, ranks: int, ep: int, etp: int) -> str:
+    """Experts are spread over ``ranks`` devices of a stage: TP x CP x ``spread``."""
     if ranks % (ep * etp) == 0:
         return ""
-    return (
-        f"tp x cp x dp = {ranks}, as far as experts are spread over it, is no multiple of "
-        f"ep x etp = {ep * etp}"
-    )
+    last = "shards" if able.sharded_experts else "dp"
+    return f"tp x cp x {last} = {ranks} is no multiple of ep x etp = {ep * etp}"
 
 
 def sharing(able: Capabilities, zero: int, pp: int) -> str:
