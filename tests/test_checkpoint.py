@@ -144,3 +144,13 @@ def test_torchtitans_own_parser_reads_what_is_not_loaded() -> None:
     base = ["--module", "llama3", "--config", "llama3_8b"]
     found = manager.ConfigManager().parse_args([*base, *words])
     assert found.checkpoint.exclude_from_loading == ["dataloader"]
+
+
+def test_mindspeed_is_told_no_layout_that_it_does_not_have() -> None:
+    even = changed("mindspeed", layers=(20,) * 4, virtual_stages=4)
+    assert "--num-layers-per-virtual-pipeline-stage 5," in even.how
+    for layers, rounds in (((20,) * 4, 16), ((18, 22, 22, 18), 2)):
+        found = changed("mindspeed", layers=layers, virtual_stages=rounds)
+        assert found == Resume(
+            False, "MindSpeed-LLM has no uneven virtual stages: take another layout"
+        )

@@ -217,6 +217,30 @@ def test_each_framework_that_runs_both_layouts_has_a_word_on_the_checkpoint() ->
     assert all(item.how for item in found.resumes)
 
 
+def resumed(cards: str, model: str, old: str, name: str = "mixed", **said: object) -> list[str]:
+    found = moved(old, name, cards=cards, model=model, **said)
+    return [item.framework for item in found.resumes]
+
+
+def test_no_framework_is_named_for_a_layout_or_cards_that_it_cannot_run() -> None:
+    # Uneven virtual stages are Megatron's and FlagScale's; MindSpeed is for Ascend alone.
+    assert resumed("a100:32", "llama-3-70b", "tp=8,pp=4") == ["megatron", "flagscale"]
+    # Neither has ZeRO-3, DeepSpeed has no tensor parallelism.
+    zero = resumed("h100:64", "llama-3-70b", "zero=3", framework="torchtitan")
+    assert zero[0] == "torchtitan"
+    assert not {"megatron", "flagscale", "mindspeed"}.intersection(zero)
+    ascend = resumed("64", "llama-3-70b", "tp=8,pp=4", "cm384")
+    assert ascend == ["mindspeed", "flagscale"]
+
+
+def test_a_conversion_for_mindspeed_is_of_the_plans_own_chunks() -> None:
+    found = moved("tp=8,pp=4", "cm384", cards="64", model="llama-3-70b")
+    new = found.new
+    assert new.virtual_stages > 1
+    size = f"--num-layers-per-virtual-pipeline-stage {80 // (new.pp * new.virtual_stages)},"
+    assert size in found.resumes[0].how
+
+
 def test_a_move_within_a_pool_is_told_to_change_the_layout_alone() -> None:
     found = moved("tp=8,pp=1,dp=2", cards="a100:16", model="llama-3-8b")
     assert not found.supernode

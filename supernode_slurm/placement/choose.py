@@ -98,10 +98,12 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
     if ask.prefer is not None and not ask.limits[0].partitions:
         preferred = tuple(replace(item, partitions=(ask.prefer,)) for item in ask.limits)
         with suppress(PlanError):
-            return choose(room, replace(ask, limits=preferred, prefer=None))
+            found = choose(room, replace(ask, limits=preferred, prefer=None))
+            if not ask.doubtful(found[0].slots):
+                return found
     choices: list[Choice] = []
-    found, reasons = places(room, ask)
-    for slots in found:
+    within, reasons = places(room, ask)
+    for slots in within:
         try:
             _enough_nodes(room, slots)
             choices += _plans(room.inventory, ask, slots)
