@@ -277,7 +277,7 @@ def test_too_few_runs_are_not_fitted(published: list[Run]) -> None:
 def test_repeats_of_a_configuration_stay_together(published: list[Run]) -> None:
     runs = [run for run in published if not run.mixed and run.measured_s]
     predictor = Predictor(runs)
-    parts = folds(predictor)
+    parts = folds(predictor.runs)
     of: dict[tuple[object, ...], set[int]] = {}
     for one, part in zip(predictor.runs, parts.tolist(), strict=True):
         of.setdefault(one.configuration, set()).add(part)

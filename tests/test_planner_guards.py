@@ -19,7 +19,7 @@ from supernode_slurm.planner.table import TABLE, Constant
 from tests.test_planner import offer
 
 MODULES = sorted(Path(planner.__file__).parent.glob("*.py"))
-UNITS = {"1", "s", "passes", "tokens", "GiB", "GB/s"}
+UNITS = {"bytes", "1", "s", "passes", "tokens", "GiB", "GB/s"}
 
 
 def test_the_cost_model_has_few_constants() -> None:

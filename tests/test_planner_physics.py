@@ -247,9 +247,13 @@ def test_what_saves_memory_costs_time_and_sharding_costs_none(
     whole, shared = cost(zero=0), cost(zero=1)
     assert shared.step_time_s <= whole.step_time_s * (1 + 1e-9)
     assert shared.memory_gib[0] <= whole.memory_gib[0]
-    # All weights sharded is the least of state, and the most of traffic.
+    # All weights sharded is the least of state, and the most of traffic; beside a pipeline they
+    # are gathered for the step, and their gradients are there twice.
     full = cost(zero=3)
-    assert full.memory_gib[0] <= shared.memory_gib[0] or asked.model.mixture or layout.tp == 8
+    if layout.pp > 1:
+        assert full.memory_gib[0] >= shared.memory_gib[0]
+    else:
+        assert full.memory_gib[0] <= shared.memory_gib[0] or asked.model.mixture or layout.tp == 8
     hidden, shown = cost(zero=3).breakdown_s, cost(zero=3, overlap=False).breakdown_s
     assert hidden["dp"] <= shown["dp"]
 
@@ -320,3 +324,20 @@ def test_weights_shared_by_fewer_replicas_take_more_memory() -> None:
     ]
     assert needs == sorted(needs)
     assert needs[0] < needs[1] < needs[2]
+
+
+# 405B over 8 x 8 ranks of TP and PP, 8 replicas: 6.34e9 parameters on a device of 80 GB.
+def test_weights_sharded_beside_a_pipeline_are_whole_for_the_step() -> None:
+    model = find_model("llama-3.1-405b")
+    asked = Workload(model, 8192, 64, framework="torchtitan")
+    layers = (15, *[16] * 6, 15)
+    layout = Layout(8, 8, 1, layers, "full", zero=3)
+    need = predict(asked, offer("h100", 64), layout).memory_gib[0]
+    first = (15 * model.layer_params + model.table_params) / 8
+    # 16-bit weights and 32-bit gradients whole; gradient, weight and moments in 32 bit shared by 8.
+    state = first * (2 + 4 + (4 + 12) / 8) / 2**30
+    assert state == pytest.approx(46.5, rel=0.01)
+    assert state < need < 1.3 * state
+    # torchtitan's own runs of this size read 73 to 76 GiB (benchmarks/published.yaml).
+    alone = predict(asked, offer("h100", 64), replace(layout, layers=(126,), tp=8, dp=64))
+    assert alone.memory_gib[0] < need

@@ -158,7 +158,7 @@ def validated(
 
     The runs are dealt into five parts by configuration, so that repeats stay together.
     """
-    parts = folds(predictor)
+    parts = folds(predictor.runs)
     unseen = np.empty(len(predictor.runs))
     for part in sorted(set(parts.tolist())):
         tell(f"fitting without part {part + 1} of {FOLDS}")
@@ -178,7 +178,7 @@ def times(
     return step_of(predictor.case(constants, index), constants).time_s
 
 
-def folds(predictor: Predictor) -> NDArray[np.intp]:
+def folds(runs: Sequence[Run], deal: int = 0) -> NDArray[np.intp]:
     """Return the part of each run, 0 to 4, equal for runs of one configuration."""
-    texts = (repr(run.configuration) for run in predictor.runs)
+    texts = (f"{deal or ''}{run.configuration!r}" for run in runs)
     return np.array([zlib.crc32(text.encode()) % FOLDS for text in texts], np.intp)

@@ -102,7 +102,9 @@ def text_of(fit: SiteFit, runs: str) -> str:
 def _compared(runs: Sequence[Run], off: NDArray[np.float64]) -> tuple[Compared, ...]:
     kinds: dict[tuple[str, str], list[float]] = {}
     for run, error in zip(runs, off.tolist(), strict=True):
-        kinds.setdefault(kind_of(run.workload.model, run.offers[0].accelerator), []).append(error)
+        card, work = run.offers[0].accelerator, run.workload
+        model, accelerator, *_ = kind_of(work.model, card, run.stack, work.precision)
+        kinds.setdefault((model, accelerator), []).append(error)
     return tuple(
         Compared(*kind, len(errors), sum(errors) / len(errors))
         for kind, errors in sorted(kinds.items())

@@ -104,10 +104,10 @@ class Rates:
     matmul: Numbers
     matmul_low: Numbers
     """In the precision of the products."""
-    grouped: Numbers
-    """Share of that which products of many experts reach."""
     casts: Numbers
     """Bytes per element of casting an operand; 0 in 16 bit."""
+    expert_casts: Numbers
+    """The same where the products of many experts are one kernel."""
     attention: Numbers
     attention_ramp: Numbers
     """Sequence at which attention reaches half of its rate, 0 for any."""

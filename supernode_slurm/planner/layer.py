@@ -173,9 +173,12 @@ class _Micro:
         routed = self.tokens * dims.per_token / cut.tp * cut.etp
         local = np.maximum(dims.experts / cut.ep, 1.0)
         each = np.maximum(routed / local, 1.0)
-        rate = rates.matmul_low * rates.grouped * each / (each + k.grouped_tokens)
+        # What products of many experts lose, they lose in any precision.
+        rate = 1 / (1 / rates.matmul_low + k.grouped / rates.matmul)
+        rate = rate * each / (each + k.grouped_tokens)
         width = dims.expert_ffn / cut.etp
-        casts = rates.casts * routed * (2 * dims.hidden + 3 * width) / 2 / rates.elementwise_bs
+        casts = rates.expert_casts * routed * (2 * dims.hidden + 3 * width)
+        casts = casts / 2 / rates.elementwise_bs
         products = self._product_s(routed, dims.hidden, 2 * width, rate, local)
         products = products + self._product_s(routed, width, dims.hidden, rate, local) + casts
         shared = dims.shared_ffn / cut.tp

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .case import Case, Numbers
+from .case import Case, Cut, Numbers
 from .constants import Constants
 
 WEIGHT_BYTES = 2
@@ -87,6 +88,11 @@ def params_of(case: Case) -> Params:
     )
 
 
+def resharded(cut: Cut) -> NDArray[np.bool_]:
+    """Tell whether weights are sharded again after each use: beside a pipeline they are not."""
+    return np.asarray((cut.zero == 3) & (cut.pp == 1))
+
+
 def replicas(case: Case) -> tuple[Numbers, Numbers]:
     """Return how many devices hold the same dense parameters, and the same experts."""
     cut = case.cut
@@ -161,9 +167,9 @@ def dense_parts(case: Case, constants: Constants) -> DenseParts:
     params, copies = params_of(case), replicas(case)[0]
     dims, cut, software = case.dims, case.cut, case.software
     state, frozen = _bytes(case, copies), dims.lora_rank > 0
-    whole = WEIGHT_BYTES / np.where(cut.zero == 3, _sharers(case, copies), 1.0)
+    whole = WEIGHT_BYTES / np.where(resharded(cut), _sharers(case, copies), 1.0)
     each = np.where(frozen, whole, state)
-    gathered = np.where(cut.zero == 3, 1.0, 0.0)
+    gathered = np.where(resharded(cut), 1.0, 0.0)
     gradient = np.where(frozen, 0.0, software.gradient_bytes)
     kept = _kept(case, False)
     again = np.where((cut.selective > 0) | (cut.full > 0), 1.0, WORKING)
@@ -200,7 +206,7 @@ def _state(case: Case, params: Params, stage: Stage) -> Numbers:
     frozen = dims.lora_rank > 0
     trained = stage.layers * dims.adapter_params / cut.tp
     full = _bytes(case, dense) * common + _bytes(case, experts) * own * params.experts
-    shared = np.where(cut.zero == 3, _sharers(case, dense), 1.0)
+    shared = np.where(resharded(cut), _sharers(case, dense), 1.0)
     lora = WEIGHT_BYTES * (common + own * params.experts) / shared + _bytes(case, dense) * trained
     # Two layers and the tables are whole while they compute, with one gradient.
     layer = np.where(stage.mixed > 0, params.mixed + params.experts, params.dense)
@@ -208,7 +214,7 @@ def _state(case: Case, params: Params, stage: Stage) -> Numbers:
     # A frozen table has no gradient.
     twice = np.where(frozen, 1.0, 2.0)
     whole = (2 * WEIGHT_BYTES + gradient) * layer + twice * WEIGHT_BYTES * tables
-    return np.where(frozen, lora, full) + np.where(cut.zero == 3, whole, 0.0)
+    return np.where(frozen, lora, full) + np.where(resharded(cut), whole, 0.0)
 
 
 def _bytes(case: Case, copies: Numbers) -> Numbers:
@@ -216,13 +222,15 @@ def _bytes(case: Case, copies: Numbers) -> Numbers:
     cut, gradient = case.cut, case.software.gradient_bytes
     adam, shared = case.software.optimizer_bytes, _sharers(case, copies)
     none = WEIGHT_BYTES + gradient + adam
+    # Gathered once, the weights stay whole for the step, and so do their gradients.
+    kept = np.where(resharded(cut), 0.0, WEIGHT_BYTES + gradient)
     return np.choose(
         cut.zero.astype(np.intp),
         [
             none,
             WEIGHT_BYTES + gradient + adam / shared,
             WEIGHT_BYTES + (gradient + adam) / shared,
-            (gradient + adam) / shared,
+            kept + (gradient + adam) / shared,
         ],
     )
 

@@ -59,6 +59,8 @@ def rates_of(offer: Offer, precision: str, stack: Stack, constants: Constants) -
     if card.gres_type == "gb300":
         reached *= constants.matmul_gb300
     low, casts = _low(card, precision, constants)
+    # Hopper's 8-bit products take operands in one order only: each expert's are padded and turned.
+    turned = family == "hopper" and precision == "fp8"
     elementwise = known.memory_gbs * constants.elementwise * 1e9
     scale_up = offer.scale_up_gbs * _scale_up(card, constants) * 1e9
     neighbour = scale_up
@@ -75,8 +77,8 @@ def rates_of(offer: Offer, precision: str, stack: Stack, constants: Constants) -
         peak=numbers(known.peak_tflops * 1e12),
         matmul=numbers(reached),
         matmul_low=numbers(reached * low),
-        grouped=numbers(_grouped(family, precision, constants)),
         casts=numbers(casts),
+        expert_casts=numbers(casts + (constants.grouped_cast if turned else 0.0)),
         attention=numbers(known.peak_tflops * 1e12 * _attention(family, stack, constants)),
         attention_ramp=numbers(constants.attention_ascend_ramp if family == "ascend" else 0.0),
         memory_bs=numbers(known.memory_gbs * 1e9),
@@ -123,12 +125,6 @@ def _low(card: Accelerator, precision: str, constants: Constants) -> tuple[float
     if precision == "fp8":
         cast = 6.0 if family_of(card) == "hopper" else 5.0
     return peak / whole * constants.named(precision), constants.quantise * cast
-
-
-def _grouped(family: str, precision: str, constants: Constants) -> float:
-    # Hopper's 8-bit products take operands in one order only: each expert's are cast and turned.
-    turned = family == "hopper" and precision == "fp8"
-    return constants.grouped * (constants.grouped_cast if turned else 1.0)
 
 
 def _attention(family: str, stack: Stack, constants: Constants) -> float:

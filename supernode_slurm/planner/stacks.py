@@ -10,6 +10,8 @@ class Stack:
     """One software stack: names of constants, and what its kernels do."""
 
     name: str
+    family: str = "megatron"
+    """Programs that are alike: what is known of one says something of the others."""
     tensor: str = "tensor_plain"
     """Share of tensor-parallel traffic left exposed."""
     tensor_experts: str = "tensor_plain"
@@ -43,7 +45,7 @@ _MEGATRON = Stack("megatron", hopper="attention_cudnn", tensor="tensor_plain")
 _BRIDGE = replace(
     _MEGATRON, name="megatron-bridge-26.02", tensor="tensor_overlap", gap="gap_graph_s"
 )
-_TORCH = Stack("torch", gradient_bytes=4, logit_bytes=12, adapter_passes=5)
+_TORCH = Stack("torch", family="torch", gradient_bytes=4, logit_bytes=12, adapter_passes=5)
 _MEGATRON_2021 = Stack("megatron-2021", flash=False, overlap=False, gradient_bytes=2)
 
 STACKS = {
@@ -59,7 +61,11 @@ STACKS = {
         replace(_BRIDGE, name="megatron-bridge-26.04", release="release_2604"),
         replace(_BRIDGE, name="megatron-bridge-26.06", release="release_2606"),
         Stack(
-            "mindspeed", tensor="tensor_mc2", tensor_experts="tensor_mc2", release="release_2025"
+            "mindspeed",
+            family="mindspeed",
+            tensor="tensor_mc2",
+            tensor_experts="tensor_mc2",
+            release="release_2025",
         ),
         Stack("flagscale", overlap=False, release="release_2025"),
         Stack("megatron-deepspeed", release="release_2025"),
@@ -73,18 +79,32 @@ STACKS = {
         ),
         replace(_TORCH, name="torchtitan-compiled", tensor="tensor_torchtitan", saves="products"),
         replace(_TORCH, name="torchtitan-async", tensor="tensor_async", saves="products"),
-        Stack("llm-foundry", hopper="attention_triton", logit_bytes=4),
-        Stack("llm-foundry-pure", hopper="attention_triton", logit_bytes=4, gradient_bytes=2),
+        Stack("llm-foundry", family="torch", hopper="attention_triton", logit_bytes=4),
+        Stack(
+            "llm-foundry-pure",
+            family="torch",
+            hopper="attention_triton",
+            logit_bytes=4,
+            gradient_bytes=2,
+        ),
         replace(_TORCH, name="deepspeed"),
-        replace(_MEGATRON_2021, name="deepspeed-2021", overlap=True, network="network_2021"),
+        replace(
+            _MEGATRON_2021,
+            name="deepspeed-2021",
+            family="deepspeed",
+            overlap=True,
+            network="network_2021",
+        ),
         replace(
             _MEGATRON_2021,
             name="deepspeed-pipeline-2022",
+            family="deepspeed",
             network="network_tcp",
         ),
         replace(
             _TORCH,
             name="eager-2025",
+            family="eager",
             flash=False,
             overlap=False,
             passes="passes_eager",

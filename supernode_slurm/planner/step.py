@@ -10,7 +10,16 @@ from .case import Case, Numbers
 from .constants import Constants
 from .layer import Layers, layers_of
 from .links import Group, ring_bs, start_s, transfer_bs
-from .memory import WEIGHT_BYTES, Params, Stage, params_of, replicas, stages_of, tables_of
+from .memory import (
+    WEIGHT_BYTES,
+    Params,
+    Stage,
+    params_of,
+    replicas,
+    resharded,
+    stages_of,
+    tables_of,
+)
 
 OPTIMIZER_BYTES = 38
 """Traffic per parameter of an Adam step: gradient, weight and moments read (16) and written (12),
@@ -166,7 +175,7 @@ def sync_s(
     gather = WEIGHT_BYTES * np.where(cut.zero == 3, whole, moved) + start
     # A pipeline gathers sharded weights once a step, a single stage per micro-batch; sharded
     # gradients are summed as often.
-    rounds = np.where((cut.zero >= 2) & (cut.pp == 1), count, 1.0)
+    rounds = np.where((cut.zero == 2) | resharded(cut), count, 1.0)
     kinds = [2 * reduce, reduce + gather, reduce + gather / rounds, reduce + 2 * gather]
     traffic = rounds * np.choose(cut.zero.astype(np.intp), kinds)
     # The copies of a hybrid are summed once a step.
