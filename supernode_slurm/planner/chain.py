@@ -17,6 +17,7 @@ from .mesh import MeshCost, Shape, meshes_of
 from .pipeline import Chain, Held
 from .space import divisors, tensor_sizes
 from .split import StageLoad, split_layers
+from .whole import WholeLoad, better_split
 from .workload import Capabilities, Offer, Workload
 
 if TYPE_CHECKING:
@@ -167,11 +168,14 @@ class _Search:
         layers = split_layers(total, loads, candidate.micro_batches, limit_s)
         if layers is None:
             return None
+        tied_s = self._tied_s(candidate.parts)
+        once_s = tied_s + places[0].cost.constants.step_s
+        wholes = self._wholes(places, loads, candidate.micro_batches)
+        layers = better_split(total, wholes, layers, limit_s - once_s)
         stages = [
             Held(part.cost, count, (index == 0, index == len(places) - 1))
             for index, (part, count) in enumerate(zip(places, layers, strict=True))
         ]
-        tied_s = self._tied_s(candidate.parts)
         chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s)
         predicted = self._predicted(candidate, chain)
         peaks = zip(candidate.parts, predicted.memory_gib, strict=True)
@@ -285,6 +289,28 @@ class _Search:
             most = min(self.workload.model.layers, most)
             self._stages[key] = StageLoad(fixed, part.layer_s, most)
         return self._stages[key]
+
+    def _wholes(
+        self, places: Sequence[_Part], loads: Sequence[StageLoad], count: int
+    ) -> list[WholeLoad]:
+        """Return what each stage costs of a whole step, equal stages as one."""
+        import numpy as np
+
+        found: dict[tuple[_Part, StageLoad, bool, bool], WholeLoad] = {}
+        for index, (part, load) in enumerate(zip(places, loads, strict=True)):
+            ends = (index == 0, index == len(places) - 1)
+            layers = np.arange(1.0, load.most + 1)
+            key = (part, load, *ends)
+            if key not in found:
+                time = load.fixed_s + layers * load.layer_s
+                sync, update = part.cost.syncs_s(layers, ends, time, count)
+                found[key] = WholeLoad(
+                    time, count * time + sync, update, load.fixed_s, load.layer_s
+                )
+        return [
+            found[part, load, index == 0, index == len(places) - 1]
+            for index, (part, load) in enumerate(zip(places, loads, strict=True))
+        ]
 
     def _transfers(self, parts: Sequence[_Part]) -> tuple[float, ...]:
         """Return each stage's transfers of one micro-batch: it waits for both neighbours."""

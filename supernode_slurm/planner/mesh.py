@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import PlanError
 from .build import case_of, cut_of
-from .case import Case, numbers, stacked, taken_cases
+from .case import Case, Numbers, numbers, stacked, taken_cases
 from .constants import Constants, constants_of
 from .layer import Layer, layers_of
 from .links import transfer_bs
@@ -77,16 +77,22 @@ class MeshCost:
         self, layers: int, ends: tuple[bool, bool], time_s: float, count: float
     ) -> tuple[float, float]:
         """Return the exposed data-parallel traffic of a step, and the optimiser's time."""
+        sync, update = self.syncs_s(numbers(layers), ends, numbers(time_s), count)
+        return float(sync), float(update)
+
+    def syncs_s(
+        self, layers: Numbers, ends: tuple[bool, bool], time_s: Numbers, count: float
+    ) -> tuple[Numbers, Numbers]:
+        """Return the same for several numbers of layers."""
         stage = Stage(
-            dense=numbers(layers),
+            dense=layers,
             mixed=np.zeros(()),
             first=numbers(ends[0]),
             last=numbers(ends[1]),
             held=np.ones(()),
         )
-        of = (stage, numbers(time_s), numbers(count))
-        sync, update = sync_s(self.case, self.constants, params_of(self.case), of)
-        return float(sync), float(update)
+        of = (stage, time_s, numbers(count))
+        return sync_s(self.case, self.constants, params_of(self.case), of)
 
     def _tables(self, ends: tuple[bool, bool]) -> int:
         return 1 if all(ends) and self.tied else sum(ends)
