@@ -210,7 +210,7 @@ def _mixed(run: Run, values: Mapping[str, float] | None) -> Judged:
     return Judged(
         run=run,
         step_time_s=found.time_s,
-        memory_gib=found.memory_bytes / GIB,
+        memory_gib=found.reading_bytes / GIB,
         breakdown=found.breakdown_s,
         fits=found.memory_bytes <= found.limit_bytes,
         recompute=0.0,

@@ -21,6 +21,8 @@ class MixedPredicted:
     memory_bytes: float
     limit_bytes: float
     """Of the stage that comes closest to it."""
+    reading_bytes: float
+    """What a tool shows of its device."""
 
     @property
     def time_s(self) -> float:
@@ -48,10 +50,15 @@ def predict_mixed(run: Run, values: Mapping[str, float] | None = None) -> MixedP
     around = zip([0.0, *hops], [*hops, 0.0], strict=True)
     batches = run.workload.global_batch / (layout.dp * layout.micro_batch)
     chain = Chain(tuple(stages), tuple(before + after for before, after in around), batches)
-    limits = [float(stage.cost.case.rates.memory_bytes) for stage in stages]
+    constants = stages[0].cost.constants
+    limits = [constants.usable * float(stage.cost.case.rates.memory_bytes) for stage in stages]
     need = chain.memory_bytes()
     tight = max(range(len(stages)), key=lambda place: need[place] / limits[place])
-    return MixedPredicted(chain.breakdown_s(), need[tight], limits[tight])
+    stage = stages[tight]
+    kept = need[tight] - stage.cost.stage_bytes(stage.layers, stage.ends, 0)
+    more = (constants.reading - 1) * kept + constants.context_gib * 2**30
+    reading = max(need[tight], min(need[tight] + more, limits[tight]))
+    return MixedPredicted(chain.breakdown_s(), need[tight], limits[tight], reading)
 
 
 def _cost(workload: Workload, offer: Offer, shape: Shape, pp: int) -> MeshCost:
