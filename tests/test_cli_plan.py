@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from supernode_slurm.cli import plan
+from supernode_slurm.cli import main, plan
 from supernode_slurm.cli.plan_text import LETTERS, Bar, Sheet, chart
 from tests.test_cli import MIXED, run
 
@@ -81,7 +83,7 @@ def test_sizes_that_are_as_usual_have_no_column() -> None:
 
 def test_tight_plans_are_marked_and_the_mark_is_explained() -> None:
     text = run(*LLAMA, "h100:64").stdout
-    assert re.search(r"^1 .* !\d+/\d+ ", text, re.MULTILINE)
+    assert re.search(r"^ *1 .* !\d+/\d+ ", text, re.MULTILINE)
     assert "\n!: tight: less than 5% of the memory" in text
 
 
@@ -176,6 +178,13 @@ def test_the_drawn_curve_shows_each_number_and_the_ideal() -> None:
         (("h100:64", "--interconnect", "mesh"), 2, "did you mean 'full-mesh'?"),
         (("h100:64", "--oversubscription", "0"), 2, "numbers from 1 on"),
         (("h100:64", "--data-time", "-1"), 2, "--data-time"),
+        (("h100:64", "--data-time", "nan"), 2, "--data-time"),
+        (("h100:64", "--data-time", "inf"), 2, "--data-time"),
+        (("h100:64", "--explain", ""), 2, "--explain is empty"),
+        (("h100:64", "--from", " "), 2, "--from is empty"),
+        (("h100:64", "--precision", ""), 2, "--precision is empty"),
+        (("h100:64", "--emit", "megatron", "--tokens", "1T"), 2, "--tokens costs a training"),
+        (("h100:64", "--sequence", "1000003"), 3, "a sequence of 1000064 fits"),
         (("a100:32", "--interconnect", "torus"), 3, "no supernode"),
     ],
 )
@@ -184,6 +193,96 @@ def test_wrong_questions_are_told(words: tuple[str, ...], code: int, why: str) -
     assert (shown.returncode, shown.stdout) == (code, "")
     assert why in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+def test_no_option_takes_what_click_reads_as_a_float() -> None:
+    # nan and inf pass its FloatRange, and compare with nothing.
+    commands = [main.cli.get_command(click.Context(main.cli), name) for name in main.COMMANDS]
+    options = [option for command in commands if command for option in command.params]
+    assert len(options) > 20
+    assert not [item.name for item in options if isinstance(item.type, click.types.FloatParamType)]
+
+
+@pytest.mark.parametrize("width", [40, 60])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_answer_fits_a_narrow_terminal(question: str, width: int) -> None:
+    shown = run(*LLAMA, *QUESTIONS[question], COLUMNS=str(width))
+    assert shown.returncode == 0, shown.stderr
+    assert [line for line in shown.stdout.splitlines() if len(line) > width] == []
+    told = re.search(r"^left out: ([^:]*): there", shown.stdout.replace("\n  ", " "), re.MULTILINE)
+    heads = next((line for line in shown.stdout.splitlines() if "step s" in line), "")
+    for name in told[1].split(", ") if told else ():
+        assert name not in heads.split()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("question", ["plans", "mixed", "wiring"])
+def test_the_legend_names_the_letters_of_the_bars_and_no_others(question: str, width: int) -> None:
+    text = run(*LLAMA, *QUESTIONS[question], COLUMNS=str(width)).stdout
+    bars = re.findall(r" (=+[A-Z]*)$", text, re.MULTILINE)
+    used = {letter for bar in bars for letter in bar}
+    found = re.search(r"^(= compute.*?)(; GiB|\n[a-z!~])", text, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"(?:^|, )([=A-Z]) ", re.sub(r"\s+", " ", found[1])) if found else []
+    assert set(named) == used
+    assert bars or "where the time goes" in text.split("left out", 1)[1]
+
+
+def test_the_price_of_each_wiring_is_shown_and_json_agrees_with_the_text(tmp_path: Path) -> None:
+    site = tmp_path / "priced.yaml"
+    site.write_text(
+        MIXED.read_text("utf-8").replace("policy: {", "policy: {price: {h100-sxm: 20 CNY/h}, ")
+    )
+    words = ("plan", "-i", str(site), "--model", "llama-3-70b", "--cards", "h100:128")
+    asked = (*words, "--oversubscription", "1,8", "--tokens", "1T")
+    text = run(*asked, COLUMNS="120").stdout
+    assert len(re.findall(r"\d CNY", text)) == 4
+    assert re.search(r"^1T tokens on 128 cards, switch, 2:1: .* days, .* CNY$", text, re.MULTILINE)
+    assert "what is here, switch, 2:1" in text
+    found = json.loads(run(*asked, "--json").stdout)
+    assert found["best"] == 0
+    for item in found["variants"]:
+        steps = 1e12 / (1024 * 4096)
+        assert item["training"]["price"]["amount"] == pytest.approx(
+            steps * item["cost"]["price"]["amount"]
+        )
+
+
+def test_notes_on_how_the_words_were_read_are_in_the_json() -> None:
+    words = ("--model", "llama-3-8b", "--cards", "ascend910c:8", "--json")
+    shown = run("plan", "-i", str(MIXED), *words)
+    notes = json.loads(shown.stdout)["notes"]
+    assert any("16 devices" in note for note in notes)
+    assert all(f"sn: note: {note}" in shown.stderr for note in notes)
+
+
+@pytest.mark.parametrize("cards", ["h100:64", "h100:64:128"])
+def test_the_peak_that_an_mfu_below_16_bit_is_of_is_said(cards: str) -> None:
+    def text(precision: str) -> str:
+        return " ".join(run(*LLAMA, cards, "--precision", precision).stdout.split())
+
+    assert "fp8 (MFU: of the bf16 peak)" in text("fp8")
+    assert "MFU: of" not in text("bf16")
+
+
+def test_a_row_that_cannot_run_is_marked() -> None:
+    text = run(*LLAMA, "h100:64", "--explain", "zero=3").stdout
+    assert re.search(r"^yours x ", text, re.MULTILINE)
+    assert "\nx: cannot run" in text
+    assert "megatron can have zero 0, 1 here" in " ".join(text.split())
+    runs = run(*LLAMA, "h100:64", "--explain", "tp=8").stdout
+    assert re.search(r"^yours  ", runs, re.MULTILINE)
+    assert "cannot run" not in runs
+
+
+def test_a_curve_that_does_not_reach_its_sweet_spot_says_so() -> None:
+    text = run(*LLAMA, "h100:64:384").stdout  # 384 has no plan: 1024 does not divide.
+    assert "sweet spot: not reached by 256 cards" in text
+    assert "* sweet spot" not in text
+    found = json.loads(run(*LLAMA, "h100:64:384", "--json").stdout)
+    assert (found["sweet"], found["points"][-1]["plan"]) == (None, None)
+    bound = run(*LLAMA, "h100:64:256", "--data-time", "29").stdout
+    assert "limit: loading of data, from 128 cards on" in bound
+    assert "sweet spot: 128 cards" in bound
 
 
 def test_a_layout_is_explained_though_no_plan_fits() -> None:
@@ -199,7 +298,9 @@ def test_a_layout_is_explained_though_no_plan_fits() -> None:
 
 def test_a_batch_beyond_twice_the_present_one_is_warned_of() -> None:
     words = ("h100:64", "--from", "tp=8,pp=4,dp=2,global-batch=128")
-    assert "sn: warning" not in run(*LLAMA, *words, "--global-batch", "256").stderr
+    twice = run(*LLAMA, *words, "--global-batch", "256")
+    assert "sn: warning" not in twice.stderr
+    assert re.search(r"^batch to start with: 256 sequences, twice", twice.stdout, re.MULTILINE)
     shown = run(*LLAMA, *words, "--global-batch", "1024")
     assert "sn: warning: a batch of 1024 is 8 times the present one" in shown.stderr
 

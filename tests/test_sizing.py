@@ -28,7 +28,7 @@ from supernode_slurm.sizing import (
 )
 from supernode_slurm.sizing.changes import Change
 from supernode_slurm.sizing.explain import explain
-from supernode_slurm.sizing.layouts import layout_of
+from supernode_slurm.sizing.layouts import keeps, layout_of
 from supernode_slurm.sizing.question import predicted_of, question_of
 from supernode_slurm.submission.ask import ask_at
 from supernode_slurm.submission.settings import Settings
@@ -160,6 +160,51 @@ def test_loading_of_data_is_named_as_the_limit_when_it_is() -> None:
     assert step_s(bound) == pytest.approx(2 * step_s(free))
 
 
+@pytest.mark.parametrize("longer", [1.001, 1.5, 3.0])
+def test_a_step_that_waits_for_data_is_limited_by_it_alone(longer: float) -> None:
+    free = step_s(studied(cards="h100:8", model="llama-3-8b"))
+    bound = studied(cards="h100:8", model="llama-3-8b", data_s=longer * free)
+    assert bound.limit.name == "data"
+    assert bound.limit.share == pytest.approx(1 - 1 / longer)
+    gains = {item.name: item.gain for item in bound.changes}
+    expected = {"data": longer - 1} if longer > 2 else {}
+    expected |= {"loading": min(longer, 2.0) - 1} if longer > 1.01 else {}
+    assert gains == pytest.approx(expected)  # No card and no network brings anything.
+
+
+def test_what_is_gained_ends_where_loading_of_data_begins_to_limit() -> None:
+    free = step_s(studied(cards="h100:64", model="llama-3-70b"))
+    found = studied(cards="h100:64", model="llama-3-70b", data_s=0.97 * free)
+    assert found.limit.name == "compute"
+    assert "+3.1% at most, then loading of data limits" in found.limit.words
+    overlap = next(item for item in found.changes if item.name == "overlap")
+    assert overlap.gain == pytest.approx(1 / 0.97 - 1)
+    assert max(item.gain for item in found.changes) == pytest.approx(1 / 0.97 - 1)
+
+
+def test_plans_that_differ_in_context_parallelism_alone_are_both_shown() -> None:
+    found = studied(cards="h100:64", model="llama-3-70b", top=30)
+    own = studied(cards="h100:64", model="llama-3-70b", own="micro-batch=4").explained
+    assert own is not None
+    assert own.layout.cp > 1
+    shown = [layout_of(item.choice.plan.pipelines[0]) for item in found.ranked]
+    assert own.layout in shown
+
+
+def test_ties_that_are_not_shown_are_counted() -> None:
+    whole = studied(cards="h100:64", model="llama-3-70b", top=30)
+    ties = sum(item.tie for item in whole.ranked)
+    assert (ties > 0, whole.more_ties) == (True, 0)
+    assert studied(cards="h100:64", model="llama-3-70b", top=1).more_ties == ties
+
+
+def test_a_sequence_that_nothing_divides_is_named_as_the_cause() -> None:
+    with pytest.raises(PlanError, match=r"neither TP nor CP .* a sequence of 1000064 fits"):
+        studied(cards="h100:64", model="llama-3-70b", sequence=1000003)
+    with pytest.raises(PlanError, match="shorter sequences"):
+        studied(cards="h100:16", model="llama-3-70b", sequence=1 << 20)
+
+
 def test_compute_limits_a_model_on_one_node() -> None:
     found = studied(cards="a100:8", model="llama-3-8b")
     assert found.limit.name == "compute"
@@ -211,6 +256,32 @@ def test_ones_own_layout_that_cannot_run_says_why(own: str, why: str) -> None:
     assert explained is not None
     assert explained.problems
     assert any(why in problem for problem in explained.problems)
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ("zero=3", "megatron can have zero 0, 1 here"),
+        ("etp=2", "megatron can have etp 1 here"),
+        ("pp=3", "megatron can have pp 1, 2, 4, 8, 16, 32, 64 here"),
+        ("cp=128", "megatron can have cp 1, 2, 4, 8, 16, 32, 64 here"),
+        ("recompute=full,recompute-layers=99", "cannot have recompute-layers 99"),
+        ("tp=8,pp=2,micro-batch=3", "1024 is no multiple of dp x micro-batch"),
+    ],
+)
+def test_a_size_that_cannot_be_had_is_named_with_what_is_allowed(own: str, why: str) -> None:
+    found = studied(cards="h100:64", model="llama-3-70b", own=own)
+    explained = found.explained
+    assert explained is not None
+    assert why in explained.problems[0]
+    assert keeps(explained.layout, parse_layout(own, "--explain")[0])
+
+
+def test_the_other_sizes_of_a_layout_that_cannot_be_had_are_those_of_the_best() -> None:
+    found = studied(cards="h100:64", model="llama-3-70b", own="zero=3")
+    best = layout_of(found.best.choice.plan.pipelines[0])
+    assert found.explained is not None
+    assert replace(found.explained.layout, zero=best.zero) == best
 
 
 @pytest.mark.parametrize("framework", ["megatron", "mindspeed", "torchtitan", "flagscale"])

@@ -107,6 +107,17 @@ def test_the_sweet_spot_is_where_added_cards_stop_bringing_half() -> None:
     assert following < WORTH
 
 
+@pytest.mark.parametrize("cards", ["h100:8:16", "h100:8:24"])
+def test_a_sweet_spot_that_is_not_reached_has_no_number(cards: str) -> None:
+    found = drawn(cards)  # 1024 sequences do not divide over 24 cards: no plan there.
+    assert (found.points[-1].plan is None) == (cards == "h100:8:24")
+    assert found.sweet is None
+
+
+def test_one_number_with_a_plan_says_nothing_of_a_sweet_spot() -> None:
+    assert drawn("h100:16:24", model="llama-3-70b").sweet is None
+
+
 def test_loading_of_data_is_named_where_it_begins_to_limit() -> None:
     free = drawn("a100:8:64")
     assert free.data_bound is None
@@ -114,6 +125,7 @@ def test_loading_of_data_is_named_where_it_begins_to_limit() -> None:
     assert last
     found = drawn("a100:8:64", data_s=1.5 * last.seconds)
     assert found.data_bound == 64
+    assert drawn("a100:8:64", data_s=1.001 * last.seconds).data_bound == 64
 
 
 def test_an_open_kind_is_the_fastest_at_the_first_number() -> None:

@@ -23,6 +23,7 @@ from supernode_slurm.sizing import (
 )
 from supernode_slurm.sizing.question import predicted_of
 from tests.test_sizing import ask_of, room_of
+from tests.test_sizing_curve import priced
 
 
 def tried(name: str, kinds: str = "", ratios: str = "", **said: object) -> Wiring:
@@ -60,8 +61,38 @@ def test_a_worse_network_is_never_faster() -> None:
     assert len(times) == 4
     assert times == sorted(times)
     assert times[0] < times[-1]
-    assert found.best.oversubscription == 1.0
-    assert found.best.slower < 0
+    assert min(item.slower for item in found.variants) < 0
+
+
+def test_a_variant_suits_better_only_if_it_saves_one_hundredth_of_a_step() -> None:
+    found = tried("mixed", ratios="1", cards="h100:128")
+    own, other = found.variants
+    assert -0.01 < other.slower < 0
+    assert found.best is own
+    seconds = predicted_of(own.plan).step_time_s if own.plan else 0.0
+    assert other.plan
+    faster = replace(predicted_of(other.plan), step_time_s=0.98 * seconds)
+    much = replace(other, plan=replace(other.plan, predicted=faster), slower=-0.02)
+    assert replace(found, variants=(own, much)).best is much
+
+
+def test_a_variant_costs_what_its_cards_take_for_as_long() -> None:
+    room = priced("{h100-sxm: 20 CNY/h}")
+    ask = ask_of(room.inventory, model="llama-3-70b", cards="h100:128")
+    told: list[str] = []
+    found = wiring(room, ask, ("torus", "ring"), (), told.append)
+    assert len(told) == len(found.variants) == 3
+    for item in found.variants:
+        assert item.plan
+        assert item.cost
+        assert item.cost.price
+        hours = 128 * predicted_of(item.plan).step_time_s / 3600
+        assert item.cost.card_hours == pytest.approx(hours)
+        assert item.cost.energy_kwh == pytest.approx(0.7 * hours)
+        assert item.cost.price.amount == pytest.approx(20 * hours)
+        taken = max(predicted_of(item.plan).memory_gib)
+        assert item.tight == (taken > 0.95 * item.usable_gib)
+        assert taken <= item.usable_gib
 
 
 @pytest.mark.parametrize("model", ["llama-3-70b", "qwen3-235b-a22b"])
@@ -190,11 +221,15 @@ def test_a_present_run_on_fewer_cards_is_compared_per_device() -> None:
 
 
 @pytest.mark.parametrize(("present", "asked"), [(256, 256), (256, 512), (256, 4096)])
-def test_the_batch_to_start_with_is_twice_the_present_one_at_most(present: int, asked: int) -> None:
+def test_the_batch_to_start_with_is_twice_the_present_one(present: int, asked: int) -> None:
     batch = moved(f"tp=8,pp=4,dp=2,global-batch={present}", global_batch=asked).batch
-    assert batch.present == present
-    assert batch.start in (present, 2 * present)
+    assert (batch.present, batch.start) == (present, 2 * present)
     assert bool(batch.warning) == (asked > 2 * present)
+    once, twice = (
+        predicted_of(moved("tp=8,pp=4,dp=2", global_batch=size).choice.plan).step_time_s
+        for size in (present, 2 * present)
+    )
+    assert batch.gain == pytest.approx(2 * once / twice - 1)
 
 
 def test_the_present_batch_is_the_one_asked_where_nothing_else_is_said() -> None:

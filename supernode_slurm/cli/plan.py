@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,10 +57,7 @@ SILENT_S = 2.0
 )  # fmt: skip
 @click.option("--interconnect", metavar="KIND,...", help="Try other fabrics: switch, torus, ...")
 @click.option("--oversubscription", metavar="N,...", help="Try other networks: 1,2,4.")
-@click.option(
-    "--data-time", type=click.FloatRange(0), metavar="SECONDS",
-    help="Measured time to load the data of a step.",
-)  # fmt: skip
+@click.option("--data-time", metavar="SECONDS", help="Measured time to load a step's data.")
 @click.option("--tokens", help="Cost a whole training of so many: 300B, 1T.")
 @click.option(
     "--emit", metavar="NAME", help="Print what the framework is told: its flags and files."
@@ -75,7 +72,12 @@ def command(inventory_path: Path | None, here: bool, as_json: bool, **said: obje
     """
     if here:
         return _print_here(inventory_path)
-    words = {name.replace("_", "-"): value for name, value in said.items() if value}
+    words = {
+        name.replace("_", "-"): value for name, value in said.items() if value not in (None, False)
+    }
+    for name, value in words.items():
+        if isinstance(value, str) and not value.strip():
+            raise click.UsageError(f"--{name.removeprefix('come-')} is empty")
     return _answer(inventory_path, words, as_json)
 
 
@@ -92,13 +94,12 @@ class _Asked:
         value = self.words.get(name)
         return None if value is None else str(value)
 
+    def print_json(self, answer: Mapping[str, object]) -> None:
+        """Print an answer with what is to be known of how the words were read."""
+        common.print_json({**answer, "notes": list(self.ask.notes)})
+
 
 MODES = ("explain", "come-from", "interconnect", "oversubscription", "emit")
-PLANNING = (
-    *("model", "cards", "sequence", "global-batch", "train", "lora-rank", "precision"),
-    "framework",
-)
-"""Options that say what is planned, in the words of sn-submit and its scripts."""
 
 
 def _answer(path: Path | None, words: dict[str, object], as_json: bool) -> int:
@@ -112,8 +113,8 @@ def _answer(path: Path | None, words: dict[str, object], as_json: bool) -> int:
     if len(modes) > 1 and set(modes) != {"interconnect", "oversubscription"}:
         shown = " and ".join(f"--{name.removeprefix('come-')}" for name in modes)
         raise click.UsageError(f"{shown}: one question at a time")
-    if "tokens" in words and set(modes) - {"cards FIRST:LAST", "explain"}:
-        raise click.UsageError("--tokens costs a training: with the plans, or with the curve")
+    if "tokens" in words and {"come-from", "emit"}.intersection(modes):
+        raise click.UsageError("--tokens costs a training: with plans, a curve or variants")
     tokens = parse_tokens(str(words["tokens"])) if "tokens" in words else None
     if numbers:
         words["cards"] = numbers.words
@@ -125,7 +126,7 @@ def _answer(path: Path | None, words: dict[str, object], as_json: bool) -> int:
     if "come-from" in words:
         return _move(asked, as_json)
     if "interconnect" in words or "oversubscription" in words:
-        return _wiring(asked, as_json)
+        return _wiring(asked, tokens, as_json)
     if "emit" in words:
         return _emitted(asked)
     return _study(asked, tokens, as_json)
@@ -133,10 +134,11 @@ def _answer(path: Path | None, words: dict[str, object], as_json: bool) -> int:
 
 def _asked(path: Path | None, words: Mapping[str, object]) -> _Asked:
     """Return the ask in the words of sn-submit, and the room as the site or Slurm has it."""
-    from ..placement import Room
+    from ..placement import Room, settled
     from ..sizing import fastest_free, free_room
     from ..slurm import CliClient
     from ..submission.ask import ask_at
+    from ..submission.options import PLANNING
     from ..submission.settings import Settings
     from ..submission.site import look
 
@@ -150,20 +152,19 @@ def _asked(path: Path | None, words: Mapping[str, object]) -> _Asked:
 
     def ask_for(cards: object) -> Ask:
         said = Settings()
-        for name in PLANNING:
+        for name in (option.name for option in PLANNING):
             value = cards if name == "cards" else words.get(name)
-            if value:
+            if value is not None:
                 said.add(name, str(value), "command line")
         if "emit" in words:
             said.add("framework", str(words["emit"]), "--emit")
-        ask = ask_at(site, said, [given])
-        return replace(ask, data_s=float(str(words.get("data-time", 0))))
+        return ask_at(site, said, [given])
 
     if client is None:
-        return _Asked(whole, ask_for(words["cards"]), words)
+        return _Asked(whole, settled(whole, ask_for(words["cards"])), words)
     free = free_room(whole)
     if "cards" in words:
-        return _Asked(free, ask_for(words["cards"]), words)
+        return _Asked(free, settled(free, ask_for(words["cards"])), words)
     return _Asked(free, fastest_free(free, ask_for), words)
 
 
@@ -179,12 +180,12 @@ def _study(asked: _Asked, tokens: float | None, as_json: bool) -> int:
     except PlanError:
         if own is None:
             raise
-        _print_alone(explain_alone(asked.room, asked.ask, own), as_json)
+        _print_alone(asked, explain_alone(asked.room, asked.ask, own), as_json)
         raise
     if as_json:
         from .plan_json import study_json
 
-        common.print_json(study_json(found, tokens))
+        asked.print_json(study_json(found, tokens))
     else:
         from .plan_views import print_study
 
@@ -192,11 +193,11 @@ def _study(asked: _Asked, tokens: float | None, as_json: bool) -> int:
     return 0
 
 
-def _print_alone(own: Explained, as_json: bool) -> None:
+def _print_alone(asked: _Asked, own: Explained, as_json: bool) -> None:
     if as_json:
         from .plan_json import explained_json
 
-        common.print_json(explained_json(own))
+        asked.print_json(explained_json(own))
     else:
         from .plan_views import print_explained
 
@@ -210,7 +211,7 @@ def _curve(asked: _Asked, numbers: Range, tokens: float | None, as_json: bool) -
     if as_json:
         from .plan_json import curve_json
 
-        common.print_json(curve_json(found, tokens))
+        asked.print_json(curve_json(found, tokens))
     else:
         from .plan_sizing import print_curve
 
@@ -229,7 +230,7 @@ def _progress() -> Callable[[str], None]:
     return told
 
 
-def _wiring(asked: _Asked, as_json: bool) -> int:
+def _wiring(asked: _Asked, tokens: float | None, as_json: bool) -> int:
     from ..sizing import parse_kinds, parse_ratios, wiring
 
     kinds, ratios = asked.text("interconnect"), asked.text("oversubscription")
@@ -238,15 +239,16 @@ def _wiring(asked: _Asked, as_json: bool) -> int:
         asked.ask,
         parse_kinds(kinds) if kinds else (),
         parse_ratios(ratios) if ratios else (),
+        _progress(),
     )
     if as_json:
         from .plan_json import wiring_json
 
-        common.print_json(wiring_json(found))
+        asked.print_json(wiring_json(found, tokens))
     else:
         from .plan_sizing import print_wiring
 
-        print_wiring(found)
+        print_wiring(found, tokens)
     return 0
 
 
@@ -260,7 +262,7 @@ def _move(asked: _Asked, as_json: bool) -> int:
     if as_json:
         from .plan_json import move_json
 
-        common.print_json(move_json(found))
+        asked.print_json(move_json(found))
     else:
         from .plan_sizing import print_move
 

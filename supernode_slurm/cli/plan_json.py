@@ -46,6 +46,7 @@ def study_json(found: Study, tokens: float | None) -> dict[str, Any]:
                 "rejected",
                 "stages",
                 "explained",
+                "more_ties",
                 "remarks",
             )
         },
@@ -70,14 +71,22 @@ def curve_json(found: Curve, tokens: float | None) -> dict[str, Any]:
     return {"version": VERSION, "answer": "curve", **_plain(found), "points": points}
 
 
-def wiring_json(found: Wiring) -> dict[str, Any]:
+def wiring_json(found: Wiring, tokens: float | None) -> dict[str, Any]:
     """Return the variants."""
+    from ..sizing import training
+
+    variants = []
+    for item in found.variants:
+        shown = _plain(item)
+        if tokens is not None and item.plan and item.cost:
+            shown["training"] = _plain(training(item.cost, item.plan, tokens))
+        variants.append(shown)
     return {
         "version": VERSION,
         "answer": "variants",
         "where": found.choice.slots[0].shown,
         "uses_network": found.uses_network,
-        "variants": _plain(found.variants),
+        "variants": variants,
         "best": found.variants.index(found.best),
     }
 

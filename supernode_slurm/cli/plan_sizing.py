@@ -7,40 +7,48 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .plan_text import Bar, Sheet, chart, legend, say, tell_lines
-from .plan_views import headline, pace, parts, print_cost, short
+from .plan_text import Bar, Sheet, chart, legend, new_console, say, say_left_out, tell_lines
+from .plan_views import TIGHT, headline, pace, parts, print_cost, say_tight, short
 
 if TYPE_CHECKING:
     from ..plan import Plan, Predicted
-    from ..sizing import Curve, Move, Point, Variant, Wiring
+    from ..sizing import Batch, Cost, Curve, Move, Point, Variant, Wiring
 
 CURVE = ("cards", "{}", "step s", "MFU", "brings", "card-h", "kWh", "price", "")
-WIRING = ("", "interconnect", "oversubscr.", "{}", "step s", "against")
+WIRING = (
+    *("", "wiring", "over", "{}", "step s", "against", "GiB", "card-h", "kWh", "price"),
+    "",
+)
 SIZES = {"TP": "tp", "CP": "cp", "EP": "ep", "PP": "pp", "DP": "dp"}
 """What the column of a layout shows; CP and EP only where a plan has them."""
-WORTH = 0.01
-"""A variant that saves less of a step is not called better."""
+CURVE_SPARE = ("kWh", "card-h", "price", "MFU", "{}")
+WIRING_SPARE = ("price", "kWh", "where the time goes", "GiB", "card-h", "{}", "against")
+"""What a narrow terminal leaves out, the first one first."""
+WORTH = 0.005
+"""A gain below this is none."""
 
 
 def print_curve(found: Curve, tokens: float | None) -> None:
     """Print the curve as a table and as a drawing, and what is to be read from it."""
     planned = [point for point in found.points if point.plan and point.cost]
     sizes = _shown_sizes(point.plan for point in found.points)
-    sheet = Sheet(_titled(CURVE, sizes))
+    sheet = Sheet(_titled(CURVE, sizes), spare=_titled(CURVE_SPARE, sizes))
     for point in found.points:
         sheet.rows.append(_point(found, point, sizes))
     for point in planned[:1]:
         if point.plan:
             tell_lines(headline(point.plan, found.kind, devices=False))
     sheet.print()
-    for line in chart([(point.cards, 1 / point.cost.seconds) for point in planned if point.cost]):
+    rates = [(point.cards, 1 / point.cost.seconds) for point in planned if point.cost]
+    for line in chart(rates, new_console().width):
         click.echo(line)
+    say_left_out(sheet)
     say(
         "brings",
         "what each added card brings, over what a card brings where cards bring most; the batch "
         "stays the same",
     )
-    _print_reading(found)
+    _print_reading(found, energy="kWh" not in sheet.left_out)
     for point in planned:
         shown = tokens is not None and point.cards in (found.sweet, planned[-1].cards)
         if shown and point.plan and point.cost:
@@ -52,27 +60,35 @@ def _point(found: Curve, point: Point, sizes: Sequence[str]) -> list[str]:
     star = ["*"] if point.beyond else []
     if plan is None or cost is None or plan.predicted is None:
         return [str(point.cards), *["-"] * 5, "", "", " ".join([*star, "no plan"])]
-    marks = [*star, "sweet spot"] if point.cards == found.sweet != found.points[-1].cards else star
+    marks = [*star, "sweet spot"] if point.cards == found.sweet else star
     if point.brings is not None and point.brings < 0:
         marks = [*marks, "loses"]
-    price = f"{short(cost.price.amount)} {cost.price.currency}" if cost.price else ""
     return [
         str(point.cards),
         _sizes(plan, sizes),
         pace(cost.seconds),
         f"{plan.predicted.mfu:.1%}",
         "-" if point.brings is None else f"{point.brings:.0%}",
-        short(cost.card_hours),
-        "-" if cost.energy_kwh is None else short(cost.energy_kwh),
-        price,
+        *_taken(cost),
         " ".join(marks),
     ]
 
 
-def _print_reading(found: Curve) -> None:
-    last = found.points[-1].cards
-    if found.sweet is None or found.sweet == last:
-        say("sweet spot", f"not reached by {last} cards: each still brings half of its worth")
+def _taken(cost: Cost) -> list[str]:
+    """Return card-hours, energy and price of a step as columns show them."""
+    return [
+        short(cost.card_hours),
+        "-" if cost.energy_kwh is None else short(cost.energy_kwh),
+        f"{short(cost.price.amount)} {cost.price.currency}" if cost.price else "",
+    ]
+
+
+def _print_reading(found: Curve, energy: bool) -> None:
+    planned = [point.cards for point in found.points if point.plan]
+    if not planned[1:]:
+        say("sweet spot", f"unknown: {planned[0]} cards alone have a plan")
+    elif found.sweet is None:
+        say("sweet spot", f"not reached by {planned[-1]} cards: added ones still bring 50% or more")
     else:
         say("sweet spot", f"{found.sweet} cards: up to there, added cards bring 50% or more")
     if found.loses is not None:
@@ -85,13 +101,13 @@ def _print_reading(found: Curve) -> None:
         if point.problem:
             say(f"{point.cards} cards", point.problem)
     costs = [point.cost for point in found.points if point.cost]
-    if any(cost.energy_kwh for cost in costs):
+    if energy and any(cost.energy_kwh for cost in costs):
         say("kWh", "rated power of the cards (TDP) over a step: no hosts, network or cooling")
     if not any(cost.price for cost in costs):
         say("price", "the inventory has none: 'policy: {price: {h100-sxm: 20 CNY/h}}' gives it")
 
 
-def print_wiring(found: Wiring) -> None:
+def print_wiring(found: Wiring, tokens: float | None) -> None:
     """Print the variants of the room."""
     from ..sizing import PARTS, plan_words
 
@@ -100,16 +116,21 @@ def print_wiring(found: Wiring) -> None:
         return
     tell_lines(headline(own.plan, found.choice.slots[0].shown))
     sizes = _shown_sizes(item.plan for item in found.variants)
-    sheet = Sheet(_titled(WIRING, sizes), bar_title="where the time goes")
+    spare = _titled(WIRING_SPARE, sizes)
+    sheet = Sheet(_titled(WIRING, sizes), bar_title="where the time goes", spare=spare)
     for item in found.variants:
         sheet.rows.append(_variant_row(item, sizes))
         sheet.bars.append(Bar(parts(item.plan) if item.plan else {}))
     sheet.print()
-    tell_lines(legend(sheet.bars, PARTS))
+    if sheet.drawn:
+        tell_lines(legend(sheet, PARTS))
+    say_left_out(sheet)
+    if any(item.tight for item in found.variants):
+        say_tight()
     for item in found.variants:
         if item.problem:
             say(_variant(item), item.problem)
-    if best.slower > -WORTH:
+    if best is own:
         say("suits this workload", f"what is here, {_variant(own)}: no other saves 1% of a step")
     else:
         gain = f"{-best.slower:.1%} less time"
@@ -117,15 +138,26 @@ def print_wiring(found: Wiring) -> None:
     if not found.uses_network:
         say("note", "the job lies within one scale-up fabric: oversubscription does not touch it")
     say("taken", "bandwidth per device and ports per node stay; only the wiring changes")
+    for item in [own] if best is own else [own, best]:
+        if item.plan and item.cost:
+            print_cost(item.cost, item.plan, tokens, _variant(item))
 
 
 def _variant_row(item: Variant, sizes: Sequence[str]) -> list[str]:
     shown = ["here" if item.own else "", item.interconnect or "none"]
     shown.append(f"{item.oversubscription:g}:1")
-    if item.plan is None or item.plan.predicted is None:
-        return [*shown, "-", "-", "no plan"]
-    against = "" if item.own else f"{item.slower:+.1%}"
-    return [*shown, _sizes(item.plan, sizes), pace(item.plan.predicted.step_time_s), against]
+    cost, predicted = item.cost, item.plan.predicted if item.plan else None
+    if item.plan is None or predicted is None or cost is None:
+        return [*shown, *["-"] * 3, *[""] * 4, "no plan"]
+    return [
+        *shown,
+        _sizes(item.plan, sizes),
+        pace(cost.seconds),
+        "" if item.own else f"{item.slower:+.1%}",
+        f"{TIGHT if item.tight else ''}{max(predicted.memory_gib):.0f}/{item.usable_gib:.0f}",
+        *_taken(cost),
+        "",
+    ]
 
 
 def _variant(item: Variant) -> str:
@@ -154,8 +186,7 @@ def print_move(found: Move) -> None:
         if found.layout_gain is not None:
             alone = f"; the best layout on ordinary nodes brings {found.layout_gain:+.0%}"
         say("gain", f"{found.gain:+.0%} tokens per second and device{alone}")
-    twice = f"twice the present one brings {found.batch.gain:+.0%}"
-    say("batch to start with", f"{found.batch.start} sequences; {twice}")
+    _print_batch(found.batch)
     if not found.supernode:
         say("note", f"{found.choice.slots[0].shown} is no supernode: only the layout changes")
     said: dict[tuple[bool, str], list[str]] = {}
@@ -164,6 +195,15 @@ def print_move(found: Move) -> None:
     for (works, how), names in said.items():
         verdict = "resumes" if works else "does not resume"
         say(f"checkpoint of {', '.join(names)}", f"{verdict}; {how}")
+
+
+def _print_batch(found: Batch) -> None:
+    if found.start == found.present:
+        why = "as at present: twice as many have no plan here"
+    else:
+        gain = "no more" if abs(found.gain) < WORTH else f"{found.gain:+.0%}"
+        why = f"twice the present ones: {gain} tokens per second; check that training converges"
+    say("batch to start with", f"{found.start} sequences, {why}")
 
 
 def _pace(found: Predicted | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -61,35 +61,64 @@ class Sheet:
     rows: list[list[str]] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     bar_title: str = ""
+    spare: Sequence[str] = ()
+    """Columns that a narrow terminal leaves out, the first one first; the bars by their title."""
+    left_out: list[str] = field(default_factory=list)
+    """Columns that were left out of what was printed."""
+    drawn: set[str] = field(default_factory=set)
+    """Parts that the bars show."""
 
     def print(self) -> None:
         """Print the table within the width of the terminal, 80 columns in a pipe."""
         from rich.text import Text
 
         console = new_console()
-        kept = [i for i, name in enumerate(self.columns) if any(row[i] for row in self.rows)]
+        kept, gap = self._fitted(console.width)
         table = [[row[i] for i in kept] for row in self.rows]
         heads = [self.columns[i] for i in kept]
-        widths = [max(map(len, column)) for column in zip(heads, *table, strict=True)]
+        widths = self._widths(kept)
         right = [_is_number([row[i] for row in table]) for i in range(len(heads))]
-        left = console.width - sum(widths)
-        # Wide tables are set closer, so that the bars have room.
-        gap = 2 if left - 2 * len(widths) >= (LEAST_BAR if self.bars else -2) else 1
-        left -= gap * len(widths)
-        room = max(LEAST_BAR, min(left, MOST_BAR)) if self.bars else 0
-        title = [self.bar_title if len(self.bar_title) <= room else "time"] if self.bars else []
+        left = console.width - sum(widths) - gap * len(widths)
+        bars = self.bars if self.bar_title not in self.left_out else []
+        room = max(LEAST_BAR, min(left, MOST_BAR)) if bars else 0
+        title = [self.bar_title if len(self.bar_title) <= room else "time"] if bars else []
         apart = " " * gap
         _line(console, Text(apart.join([*_padded(heads, widths, right), *title])))
         rule = "-" if console.options.ascii_only else "\u2500"
         total = sum(widths) + gap * (len(widths) - 1) + (room + gap if room else 0)
         _line(console, Text(rule * total))
-        longest = max((bar.total for bar in self.bars), default=0.0)
+        longest = max((bar.total for bar in bars), default=0.0)
         for number, row in enumerate(table):
             line = Text(apart.join(_padded(row, widths, right)))
-            if self.bars:
+            if bars:
                 line.append(apart)
-                line.append_text(_bar(self.bars[number], room, longest))
+                line.append_text(_bar(bars[number], room, longest))
+                self.drawn |= {name for name, _ in bars[number].drawn(room, longest)}
             _line(console, line)
+
+    def _fitted(self, width: int) -> tuple[list[int], int]:
+        """Return the columns that there is room for, and the gap between them."""
+        kept = [i for i, name in enumerate(self.columns) if any(row[i] for row in self.rows)]
+        spare = [
+            name
+            for name in self.spare
+            if name in [*(self.columns[i] for i in kept), self.bar_title]
+        ]
+        while True:
+            bars = LEAST_BAR if self.bars and self.bar_title not in self.left_out else 0
+            left = width - sum(self._widths(kept)) - bars
+            gaps = len(kept) - (0 if bars else 1)
+            # Wide tables are set closer, so that the bars have room.
+            for gap in (2, 1):
+                if left >= gap * gaps:
+                    return kept, gap
+            if not spare:
+                return kept, 1
+            self.left_out.append(spare.pop(0))
+            kept = [i for i in kept if self.columns[i] != self.left_out[-1]]
+
+    def _widths(self, kept: Sequence[int]) -> list[int]:
+        return [max(len(line[i]) for line in (self.columns, *self.rows)) for i in kept]
 
 
 def new_console() -> Console:
@@ -99,16 +128,16 @@ def new_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
-def legend(bars: Iterable[Bar], words: Mapping[str, str]) -> str:
-    """Return what the letters of some bars mean, those of parts too small to be drawn left out."""
-    used = {
-        name
-        for bar in bars
-        for name, seconds in bar.parts.items()
-        if seconds > bar.total / (2 * MOST_BAR)
-    }
-    known = [name for name in LETTERS if name in used]
+def legend(sheet: Sheet, words: Mapping[str, str]) -> str:
+    """Return what the letters of the bars that a sheet has drawn mean."""
+    known = [name for name in LETTERS if name in sheet.drawn]
     return ", ".join(f"{letter(name)} {words.get(name, name)}" for name in known)
+
+
+def say_left_out(sheet: Sheet) -> None:
+    """Say which columns a narrow terminal left out of what was printed."""
+    if sheet.left_out:
+        say("left out", f"{', '.join(sheet.left_out)}: there is no room; --json has all")
 
 
 def letter(name: str) -> str:
@@ -116,10 +145,10 @@ def letter(name: str) -> str:
     return LETTERS.get(name, "?")
 
 
-def chart(points: Sequence[tuple[int, float]]) -> list[str]:
+def chart(points: Sequence[tuple[int, float]], room: int = 80) -> list[str]:
     """Return a drawing of how much faster more cards are: 'o', and '.' where all would count.
 
-    Both axes are logarithmic.
+    Both axes are logarithmic. Empty where it does not fit into ``room`` columns.
     """
     import math
 
@@ -132,6 +161,11 @@ def chart(points: Sequence[tuple[int, float]]) -> list[str]:
         return max(0, min(rows, round(math.log2(max(ratio, 1e-9)) / step)))
 
     width = max(len(str(cards)) for cards, _ in points) + 2
+    around = len("  x1024 |  cards")
+    if around + width * len(points) > room:
+        width -= 1
+    if around + width * len(points) > room:
+        return []
     grid = [[" " * width for _ in points] for _ in range(rows + 1)]
     for index, (cards, rate) in enumerate(points):
         grid[row_of(cards / first)][index] = ".".rjust(width)
@@ -164,7 +198,6 @@ def tell_lines(text: str) -> None:
                 text,
                 max(40, min(new_console().width, 100)),
                 subsequent_indent="  ",
-                break_long_words=False,
                 break_on_hyphens=False,
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import printable
-from .plan_text import Bar, Sheet, legend, say, sign, tell_lines
+from .plan_text import Bar, Sheet, legend, say, say_left_out, sign, tell_lines
 
 if TYPE_CHECKING:
     from ..plan import Plan, Predicted
@@ -30,19 +30,22 @@ USUAL = {"CP": "1", "EP": "1", "ETP": "1", "VPP": "1", "rec.": "none", "ZeRO": "
 """A column is left out where it shows nothing else."""
 SHORT = {"selective": "sel."}
 """Words that are too long for a column."""
+SPARE = ("where the time goes", "samples", "MFU", "ZeRO", "ETP", "rec.", "VPP", "GiB")
+"""What a narrow terminal leaves out, the first one first."""
 TIGHT = "!"
+BROKEN = "x"
 CHANGES_SHOWN = 2
 
 
 def print_study(found: Study, tokens: float | None) -> None:
     """Print the table of plans and what is to be said of them."""
-    from ..sizing import PARTS, SPARE, leading, plan_words, where, words
+    from ..sizing import leading, plan_words, where, words
 
     plan = found.best.choice.plan
     places = list(dict.fromkeys(where(item.choice.slots) for item in found.ranked))
     tell_lines(headline(plan, places[0] if len(places) == 1 else ""))
     columns = ("", "at", *SIZES, "samples", "step s", "MFU", "GiB")
-    sheet = Sheet(columns, bar_title="where the time goes")
+    sheet = Sheet(columns, bar_title="where the time goes", spare=SPARE)
     for number, item in enumerate(found.ranked, 1):
         label = f"{number} ~" if item.tie else str(number)
         place = _letter(places.index(where(item.choice.slots))) if places[1:] else ""
@@ -53,9 +56,11 @@ def print_study(found: Study, tokens: float | None) -> None:
         sheet.bars.append(Bar(found.explained.predicted.breakdown_s))
     _hide_usual(sheet)
     sheet.print()
-    tell_lines(f"{legend(sheet.bars, PARTS)}; GiB: peak of a device / what training gets")
+    _print_legend(sheet)
     if any(item.tight for item in found.ranked):
-        say(TIGHT, f"tight: less than {SPARE:.0%} of the memory that training gets is left")
+        say_tight()
+    if found.explained and found.explained.problems:
+        say(BROKEN, "cannot run, whatever the time")
     for number, place in enumerate(places if places[1:] else ()):
         say(_letter(number), place)
     if found.explained:
@@ -63,7 +68,9 @@ def print_study(found: Study, tokens: float | None) -> None:
     _print_trust(found)
     say("limit", found.limit.words)
     for change in leading(found.changes, CHANGES_SHOWN):
-        to = plan_words(change.plan) if change.plan else "with the same layout"
+        to = plan_words(change.plan or plan)
+        if to == plan_words(plan):
+            to = "with the same layout"
         say(f"one change, {change.gain:+.0%}", f"{change.words}: {to}")
     if not found.changes:
         say("one change", "none that was tried brings 1% or more")
@@ -77,14 +84,31 @@ def print_study(found: Study, tokens: float | None) -> None:
     print_cost(found.best.cost, plan, tokens)
 
 
+def say_tight() -> None:
+    """Say what the mark of a tight plan means."""
+    from ..sizing import SPARE as LEAST
+
+    say(TIGHT, f"tight: less than {LEAST:.0%} of the memory that training gets is left")
+
+
+def _print_legend(sheet: Sheet) -> None:
+    from ..sizing import PARTS
+
+    parts = [legend(sheet, PARTS)] if sheet.drawn else []
+    if "GiB" not in sheet.left_out:
+        parts.append("GiB: peak of a device / what training gets")
+    if parts:
+        tell_lines("; ".join(parts))
+    say_left_out(sheet)
+
+
 def print_explained(found: Explained) -> None:
     """Print what is to be said of the user's own layout."""
     from ..sizing import words
 
     shown = words(found.layout)
     if found.problems:
-        for problem in found.problems:
-            say("yours cannot run", f"{shown}: {problem}")
+        say("yours cannot run", f"{shown}: {'; '.join(found.problems)}")
     elif abs(found.slower) < 0.005:
         say("yours", f"{shown}: as fast as the best")
     else:
@@ -105,10 +129,15 @@ def _print_trust(found: Study) -> None:
         runs = f"{known.runs} runs of this site, {known.kind}"
     say("expected error", f"{sign()}{known.share:.0%} on this kind of run ({runs})")
     if ties:
-        say("~", "a tie with the first: they are less than half the expected error apart")
+        more = f"; {found.more_ties} more: -n {len(found.ranked) + found.more_ties}"
+        say(
+            "~",
+            "a tie with the first: they are less than half the expected error apart"
+            + (more if found.more_ties else ""),
+        )
 
 
-def print_cost(cost: Cost, plan: Plan, tokens: float | None) -> None:
+def print_cost(cost: Cost, plan: Plan, tokens: float | None, on: str = "") -> None:
     """Print what a step costs, or a whole training of so many tokens."""
     from ..sizing import training
 
@@ -120,7 +149,7 @@ def print_cost(cost: Cost, plan: Plan, tokens: float | None) -> None:
         taken.append(f"{short(whole.energy_kwh)} kWh (cards' TDP)")
     if whole.price is not None:
         taken.append(f"{short(whole.price.amount)} {whole.price.currency}")
-    say(name, ", ".join(taken))
+    say(f"{name}, {on}" if on else name, ", ".join(taken))
 
 
 def headline(plan: Plan, place: str, devices: bool = True) -> str:
@@ -129,7 +158,9 @@ def headline(plan: Plan, place: str, devices: bool = True) -> str:
     where = f" on {on} in {place}" if devices and place else f" on {on if devices else place}"
     trained = f"{plan.model} (LoRA)" if plan.training == "lora" else plan.model
     batch = f"{plan.global_batch} x {plan.sequence} tokens a step"
-    return printable(f"{trained}{where}: {plan.framework}, {plan.precision}, {batch}")
+    # Of one peak, so that it can be compared between precisions.
+    of = "" if plan.precision in ("bf16", "fp16") else " (MFU: of the bf16 peak)"
+    return printable(f"{trained}{where}: {plan.framework}, {plan.precision}{of}, {batch}")
 
 
 def _counted(tokens: float) -> str:
@@ -177,7 +208,8 @@ def _own_row(own: Explained, best: Ranked) -> list[str]:
 
     sizes = [_size(own.layout, name) for name in SIZES.values()]
     tight = not own.problems and is_tight(own.predicted, best.usable_gib)
-    return ["yours", "", *sizes, "", *_figures(own.predicted, best.usable_gib, tight)]
+    label = f"yours {BROKEN}" if own.problems else "yours"
+    return [label, "", *sizes, "", *_figures(own.predicted, best.usable_gib, tight)]
 
 
 def _size(sizes: object, name: str) -> str:

@@ -7,13 +7,14 @@ from .explain import Explained, explain_alone
 from .free import fastest_free, free_room
 from .layouts import parse_layout, plan_words, words
 from .limit import PARTS
-from .move import Move, move
+from .move import Batch, Move, move
 from .study import SPARE, Ranked, Study, is_tight, study, where
 from .wiring import Variant, Wiring, parse_kinds, parse_ratios, wiring
 
 __all__ = [
     "PARTS",
     "SPARE",
+    "Batch",
     "Cost",
     "Curve",
     "Explained",

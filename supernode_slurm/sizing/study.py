@@ -63,6 +63,8 @@ class Study:
     stages: tuple[StageCost, ...]
     """Of the best plan, where it is one pipeline of stages on one kind of device."""
     explained: Explained | None
+    more_ties: int
+    """Distinct plans that are ties and not among the ranked ones."""
     remarks: tuple[str, ...]
 
     @property
@@ -71,8 +73,8 @@ class Study:
         return self.ranked[0]
 
 
-def _silent(_text: str) -> None:
-    pass
+def silent(_text: str) -> None:
+    """Tell nobody how far a work is."""
 
 
 def study(
@@ -80,7 +82,7 @@ def study(
     ask: Ask,
     top: int,
     own: Fixed | None = None,
-    progress: Callable[[str], None] = _silent,
+    progress: Callable[[str], None] = silent,
 ) -> Study:
     """Return the best distinct plans and what is to be said of them.
 
@@ -97,14 +99,11 @@ def study(
     best = choices[0]
     asked = question_of(ask, best.slots)
     margin = predicted_of(best.plan).step_time_s * (1 + expected.share / 2)
-    ranked = tuple(
-        _ranked(
-            inventory,
-            choice,
-            tie=choice is not best and predicted_of(choice.plan).step_time_s <= margin,
-        )
-        for choice in _distinct(choices)[:top]
-    )
+    distinct = [
+        (item, item is not best and predicted_of(item.plan).step_time_s <= margin)
+        for item in _distinct(choices)
+    ]
+    ranked = tuple(_ranked(inventory, choice, tie) for choice, tie in distinct[:top])
     brought = changes(asked, best.plan, progress)
     single = len(asked.offers) == 1
     return Study(
@@ -115,6 +114,7 @@ def study(
         rejected=_refused(asked) if single else (),
         stages=stages_of(asked, layout_of(best.plan.pipelines[0])) if single else (),
         explained=explain(asked, own, best.plan) if own else None,
+        more_ties=sum(tie for _, tie in distinct[top:]),
         remarks=(*remarks(inventory, ask, best), *_even_shares(asked, best.plan)),
     )
 

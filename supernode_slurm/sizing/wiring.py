@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -12,7 +12,12 @@ from ..inventory.schema import INTERCONNECTS
 from ..placement import Ask, Choice, Room, choose, meshed
 from ..plan import Plan
 from ..planner import Offer
-from .question import predicted_of, question_of
+from .cost import Cost, cost_of
+from .question import predicted_of, question_of, usable_gib
+from .study import is_tight, silent
+
+WORTH = 0.01
+"""A variant that saves less of a step is not called better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,12 @@ class Variant:
     problem: str = ""
     slower: float = 0.0
     """Time of a step over that on what the site has, less 1."""
+    cost: Cost | None = None
+    """Of one step."""
+    usable_gib: float = 0.0
+    """Memory of a device that a training process gets."""
+    tight: bool = False
+    """Less than ``SPARE`` of it is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +52,13 @@ class Wiring:
 
     @property
     def best(self) -> Variant:
-        """Return the fastest, of equal ones the first."""
+        """Return the fastest, what the site has where no other saves ``WORTH`` of a step."""
         planned = [
             (predicted_of(item.plan).step_time_s, item) for item in self.variants if item.plan
         ]
-        return min(planned, key=lambda pair: pair[0])[1]
+        fastest = min(planned, key=lambda pair: pair[0])[1]
+        own = self.variants[0]
+        return own if own.plan and fastest.slower > -WORTH else fastest
 
 
 def parse_kinds(text: str) -> tuple[str, ...]:
@@ -71,11 +84,18 @@ def parse_ratios(text: str) -> tuple[float, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) -> Wiring:
+def wiring(
+    room: Room,
+    ask: Ask,
+    kinds: Sequence[str],
+    ratios: Sequence[float],
+    progress: Callable[[str], None] = silent,
+) -> Wiring:
     """Return the best plan on what the site has and on each variant.
 
-    Bandwidths per device and per node stay as they are. Raises ``PlanError`` where the job has
-    no plan here, and for variants that the place does not have.
+    Bandwidths per device and per node stay as they are. ``progress`` is told what is planned
+    next. Raises ``PlanError`` where the job has no plan here, and for variants that the place
+    does not have.
     """
     choice = choose(room, ask)[0]
     if len(choice.slots) > 1:
@@ -90,10 +110,12 @@ def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) 
         )
     if ratios and not offer.network_gbs:
         raise PlanError("--oversubscription: nobody has said how fast the network is")
-    tried = [(kind, ratio), *product(kinds or [kind], ratios or [ratio])]
+    tried = dict.fromkeys([(kind, ratio), *product(kinds or [kind], ratios or [ratio])])
     asked = question_of(ask, choice.slots)
     found: list[Variant] = []
-    for shape, over in dict.fromkeys(tried):
+    own_s = 0.0
+    for number, (shape, over) in enumerate(tried, 1):
+        progress(f"{shape or 'this place'}, {over:g}:1 ({number} of {len(tried)})")
         own = (shape, over) == (kind, ratio)
         other = replace(offer, network_gbs=offer.network_gbs * ratio / over)
         try:
@@ -101,15 +123,21 @@ def wiring(room: Room, ask: Ask, kinds: Sequence[str], ratios: Sequence[float]) 
         except PlanError as error:
             found.append(Variant(shape, over, own, None, str(error)))
             continue
-        found.append(Variant(shape, over, own, plan))
-    own_s = next((predicted_of(item.plan).step_time_s for item in found[:1] if item.plan), 0.0)
-    whole = tuple(
-        replace(item, slower=predicted_of(item.plan).step_time_s / own_s - 1)
-        if item.plan and own_s
-        else item
-        for item in found
-    )
-    return Wiring(choice, whole, offer.devices > offer.domain_devices)
+        if own:
+            own_s = predicted_of(plan).step_time_s
+        found.append(
+            Variant(
+                interconnect=shape,
+                oversubscription=over,
+                own=own,
+                plan=plan,
+                slower=predicted_of(plan).step_time_s / own_s - 1 if own_s else 0.0,
+                cost=cost_of(room.inventory, plan),
+                usable_gib=usable_gib(offer),
+                tight=is_tight(predicted_of(plan), [usable_gib(offer)]),
+            )
+        )
+    return Wiring(choice, tuple(found), offer.devices > offer.domain_devices)
 
 
 def _wired(offer: Offer, kind: str, domain: Supernode | Pool) -> Offer:
