@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from supernode_slurm.calibration.fit import TIMES, fit, fit_mixed, folds, times
 from supernode_slurm.calibration.judge import Judged, Order, judge, order
 from supernode_slurm.calibration.predictor import Predictor
 from supernode_slurm.calibration.runs import Run, runs_of
+from supernode_slurm.calibration.sections import sections_of
 from supernode_slurm.planner import trust
 from supernode_slurm.planner.costs import model_operations
 
@@ -101,7 +103,8 @@ def main(argv: Sequence[str]) -> int:
     """Print the tables."""
     words = [word for word in argv[1:] if not word.startswith("-")]
     plot = words.pop() if "--plot" in argv else ""
-    runs, _ = runs_of(read_runs(Path(words[0]) if words else RUNS))
+    document = read_runs(Path(words[0]) if words else RUNS)
+    runs, _ = runs_of(document)
     done = evaluate(runs)
     for text in (
         required(done),
@@ -109,6 +112,7 @@ def main(argv: Sequence[str]) -> int:
         by_card(done),
         one_source_out(done),
         memory(runs),
+        parts(document),
         largest(done, 400 if "--rows" in argv else 12),
     ):
         print(text, end="\n\n")
@@ -270,6 +274,19 @@ def memory(runs: Sequence[Run]) -> str:
     name = "called out of memory, though it ran"
     rows.append([name, "2 %", "1 %", share, f"of {len(ran)}: {', '.join(refused)}"])
     return table(["", "must", "goal", "reached: mean (median)", ""], rows)
+
+
+def parts(document: Mapping[str, Any]) -> str:
+    """Return how far single layers and parts of memory are."""
+    found = sections_of(document)
+    groups: dict[str, list[float]] = {}
+    for item in (*found.layers, *found.memory):
+        groups.setdefault(item.quantity, []).append(item.off)
+    rows = [
+        [name, str(len(off)), f"{np.abs(off).mean():.1%}", f"{np.mean(off):+.1%}"]
+        for name, off in groups.items()
+    ]
+    return table(["of one layer, of a device", "rows", "mean", "bias"], rows)
 
 
 def readings(judged: Sequence[Judged]) -> NDArray[np.float64]:

@@ -110,6 +110,7 @@ def test_the_document_shows_what_the_command_prints(
         accuracy.by_card(done),
         accuracy.one_source_out(done),
         accuracy.memory(runs),
+        accuracy.parts(read_runs(accuracy.RUNS)),
     ):
         for line in printed.splitlines()[2:]:
             _has(text, line)
