@@ -45,7 +45,7 @@ def layout(plan: Plan) -> str:
         f"  use_distributed_optimizer: {_yaml(any(mesh.zero == 1 for mesh in meshes))}\n"
         f"{backend}"
         f"  precision:\n    {plan.precision}: true\n"
-        f"{_RECOMPUTE[meshes[0].recompute]}"
+        f"{_recompute(plan)}"
         "  hetero:\n"
         "    enable_hetero: true\n"
         f"    hetero_device_types: [{', '.join(types)}]\n"
@@ -54,6 +54,19 @@ def layout(plan: Plan) -> str:
         f"    hetero_pipeline_layer_split: [{split}]\n"
         f"    hetero_use_cpu_communication: {_yaml(cpu)}\n"
         f"{_model(plan)}"
+    )
+
+
+def _recompute(plan: Plan) -> str:
+    """Return what is computed again: by mesh, as full with a switch for the micro-batches."""
+    pipeline = plan.pipelines[0]
+    meshes, kinds = pipeline.meshes, {mesh.recompute for mesh in pipeline.meshes}
+    if len(kinds) == 1:
+        return _RECOMPUTE[kinds.pop()]
+    count = plan.global_batch // (meshes[0].dp * meshes[0].micro_batch)
+    rows = [f'"[{mesh.pp},{count},{int(mesh.recompute == "full")}]"' for mesh in meshes]
+    return (
+        f"{_RECOMPUTE['full']}  recompute_granularity_per_stage_micro_batch: [{', '.join(rows)}]\n"
     )
 
 
@@ -162,8 +175,11 @@ def _broken_sizes(plan: Plan, pipeline: Pipeline) -> list[str]:
         broken.append("context parallelism must be 1")
     if len({mesh.ep == 1 for mesh in meshes}) != 1:
         broken.append("expert parallelism must be 1 on all meshes or on none")
-    if len({mesh.recompute for mesh in meshes}) != 1:
-        broken.append("all meshes must recompute alike")
+    kinds = {mesh.recompute for mesh in meshes}
+    if len(kinds) != 1 and "selective" in kinds:
+        broken.append("all meshes must recompute alike, or in full and not at all")
+    if any(mesh.recompute_layers for mesh in meshes):
+        broken.append("meshes must recompute all of their layers or none")
     if plan.tied_embeddings and (meshes[0].tp, meshes[0].dp) != (meshes[-1].tp, meshes[-1].dp):
         broken.append("tied embeddings need equal tp and dp on the first and last mesh")
     if any(mesh.zero > 1 for mesh in meshes):

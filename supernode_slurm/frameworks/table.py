@@ -88,6 +88,8 @@ _TABLE = {
             mixed_vendors=True,
             zero=(0, 1),
             recompute_some=True,
+            # recompute_granularity_per_stage_micro_batch in flagscale/train/arguments.py.
+            recompute_by_stage=True,
             virtual_stages=True,
             uneven_virtual=True,
             context=True,

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
+from . import rules
 from .bounds import PartLoad, bound_s, bounds_s, rising
 from .costs import GIB, model_operations, plan_of, usable_gib
-from .mesh import MeshCost, Shape, meshes_of
+from .crossings import Crossings, Part
+from .mesh import Shape, meshes_of
 from .pipeline import Chain, Held
 from .space import divisors, tensor_sizes
 from .split import StageLoad, split_layers
@@ -26,13 +28,6 @@ if TYPE_CHECKING:
 
 KEEP = 10
 """Plans that are returned; the search ends when no other can be among them."""
-
-STAGED_BS = 1e9
-"""Per device, between vendors whose libraries do not meet: through host memory and TCP.
-
-An order of magnitude, not measured: gloo copies to the host, sends over one socket and
-copies back, and a socket carries one to a few GB/s.
-"""
 
 KINDS = 3
 """Most kinds in one pipeline: with each more the combinations grow fiftyfold."""
@@ -78,29 +73,10 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """One offer's mesh: its sizes, and its costs for one micro-batch."""
-
-    offer: int
-    pp: int
-    dp: int
-    cost: MeshCost
-
-    @property
-    def layer_s(self) -> float:
-        return self.cost.layer.time_s
-
-    @property
-    def ranks(self) -> int:
-        """Return the devices of one stage."""
-        return self.cost.shape.tp * self.dp
-
-
-@dataclass(frozen=True, slots=True)
 class _Candidate:
     """Meshes in order, and a step time that they cannot beat."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
     micro_batches: int
     bound_s: float
 
@@ -112,14 +88,15 @@ class _Search:
         self.workload = workload
         self.offers = offers
         self.capabilities = capabilities
+        self.links = Crossings(workload, offers)
         # ZeRO-1 moves less, updates less and keeps less than no ZeRO. Sharded weights would
         # be gathered for every micro-batch of every stage.
-        self.zero = max(stage for stage in (0, *capabilities.zero) if stage < 3)
+        self.zero = max(stage for stage in (0, *capabilities.zero) if stage < 2)
         self.cramped = False
         """Memory stood in the way of a layout."""
         self._parts = [self._all_parts(index) for index in range(len(offers))]
         self._limits = [usable_gib(offer) * GIB for offer in offers]
-        self._stages: dict[tuple[_Part, bool, bool, float], StageLoad] = {}
+        self._stages: dict[tuple[Part, bool, bool, float], StageLoad] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)
         ]
@@ -130,8 +107,11 @@ class _Search:
 
         found = []
         for width in divisors(self.workload.global_batch):
-            for recompute in self.capabilities.recompute:
-                options = [parts.get((width, recompute), []) for parts in self._parts]
+            for kinds in self._recomputations():
+                options = [
+                    [part for kind in kinds for part in parts.get((width, kind), [])]
+                    for parts in self._parts
+                ]
                 if all(options):
                     found.append((width, options, self._bounds(options, width)))
         if not found:
@@ -148,6 +128,14 @@ class _Search:
             micro_batches = self.workload.global_batch // width
             yield _Candidate(parts, micro_batches, float(flat[index]))
 
+    def _recomputations(self) -> list[tuple[str, ...]]:
+        """Return which recomputations may stand beside each other."""
+        kinds = self.capabilities.recompute
+        if not self.capabilities.recompute_by_stage:
+            return [(kind,) for kind in kinds]
+        apart = tuple(kind for kind in kinds if kind != "selective")
+        return [apart, *((kind,) for kind in kinds if kind not in apart)]
+
     def ordered(self, candidate: _Candidate, order: Sequence[int]) -> _Candidate:
         """Return the candidate with its meshes in this order, and a closer bound."""
         parts = tuple(candidate.parts[index] for index in order)
@@ -158,7 +146,7 @@ class _Search:
         if candidate.bound_s >= limit_s:
             return None
         places = [part for part in candidate.parts for _ in range(part.pp)]
-        transfers = self._transfers(candidate.parts)
+        transfers = self.links.transfers(candidate.parts)
         loads = []
         for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
             held = min(candidate.micro_batches, len(places) - index)
@@ -168,7 +156,7 @@ class _Search:
         layers = split_layers(total, loads, candidate.micro_batches, limit_s)
         if layers is None:
             return None
-        tied_s = self._tied_s(candidate.parts)
+        tied_s = self.links.tied_s(candidate.parts)
         once_s = tied_s + places[0].cost.constants.step_s
         wholes = self._wholes(places, loads, candidate.micro_batches)
         layers = better_split(total, wholes, layers, limit_s - once_s)
@@ -200,7 +188,7 @@ class _Search:
         vendors = [self.offers[index].accelerator.vendor for index in order]
         return sum(one != other for one, other in pairwise(vendors)) == len(set(vendors)) - 1
 
-    def _all_parts(self, index: int) -> dict[tuple[int, str], list[_Part]]:
+    def _all_parts(self, index: int) -> dict[tuple[int, str], list[Part]]:
         """Return an offer's meshes by samples per micro-batch and recomputation."""
         offer, batch = self.offers[index], self.workload.global_batch
         sizes = [
@@ -218,25 +206,33 @@ class _Search:
         ]
         shapes = [shape for _, _, shape in found]
         costs = meshes_of(self.workload, offer, shapes, [pp for _, pp, _ in found])
-        parts: dict[tuple[int, str], list[_Part]] = {}
+        parts: dict[tuple[int, str], list[Part]] = {}
         for (width, pp, shape), cost in zip(found, costs, strict=True):
-            part = _Part(index, pp, shape.dp, cost)
+            part = Part(index, pp, shape.dp, cost)
             parts.setdefault((width, shape.recompute), []).append(part)
         return parts
 
-    def _bounds(self, options: Sequence[Sequence[_Part]], width: int) -> NDArray[np.float64]:
+    def _bounds(self, options: Sequence[Sequence[Part]], width: int) -> NDArray[np.float64]:
         """Return a step time that no order of each combination beats; inf where illegal."""
         import numpy as np
 
         layers = self.workload.model.layers
-        loads = [[self._load(part, self._least_hops_s(part)) for part in kind] for kind in options]
+        loads = [
+            [self._load(part, self.links.least_hops_s(part)) for part in kind] for kind in options
+        ]
         count = self.workload.global_batch // width
         bounds = bounds_s(loads, layers, count)
 
-        def column(read: Callable[[_Part], float]) -> list[NDArray[np.float64]]:
+        def column(read: Callable[[Part], float]) -> list[NDArray[np.float64]]:
             return list(np.ix_(*([read(part) for part in kind] for kind in options)))
 
-        legal = np.asarray(sum(column(lambda part: part.pp)) <= layers)
+        able = self.capabilities
+        lengths = [
+            stages
+            for stages in range(layers + 1)
+            if not rules.micro_batches(able, stages, 1, count)
+        ]
+        legal = np.isin(sum(column(lambda part: part.pp)), lengths)
         # Tied tables are summed over the first and the last stage: equal cuts only.
         if self.workload.model.tied or not self.capabilities.meshes:
             for sizes in (column(lambda part: part.cost.shape.tp), column(lambda part: part.dp)):
@@ -246,21 +242,22 @@ class _Search:
         self.cramped |= bool((legal & ~roomy).any())
         return np.where(legal & roomy, bounds, math.inf)
 
-    def _room(self, part: _Part, micro_batches: int) -> float:
+    def _room(self, part: Part, micro_batches: int) -> float:
         """Return the most layers of a part's stages, were they the last of the pipeline."""
         held = range(1, part.pp + 1)
         most = [self._stage(part, False, False, min(micro_batches, n)).most for n in held]
         return sum(most) if min(most) > 0 else -math.inf
 
-    def _bound(self, parts: Sequence[_Part], candidate: _Candidate) -> float:
-        crossings = [self._crossing_s(one, other) for one, other in pairwise(parts)]
+    def _bound(self, parts: Sequence[Part], candidate: _Candidate) -> float:
+        crossings = [self.links.crossing_s(one, other) for one, other in pairwise(parts)]
         around = zip(parts, [0.0, *crossings], [*crossings, 0.0], strict=True)
         loads = [
-            self._load(part, self._hops_s(part, before, after)) for part, before, after in around
+            self._load(part, self.links.hops_s(part, before, after))
+            for part, before, after in around
         ]
         return bound_s(loads, self.workload.model.layers, candidate.micro_batches)
 
-    def _load(self, part: _Part, hops_s: float) -> PartLoad:
+    def _load(self, part: Part, hops_s: float) -> PartLoad:
         embedding, head = part.cost.embedding, part.cost.head
         return PartLoad(
             stages=part.pp,
@@ -270,16 +267,7 @@ class _Search:
             head_s=head.time_s,
         )
 
-    def _least_hops_s(self, part: _Part) -> float:
-        """Return the least transfers of a part's stages, whatever stands beside it."""
-        # It has a neighbour in another mesh, which its own network cards limit.
-        return 2 * (part.pp - 1) * self._inner_s(part) + self._hop_s(part, self._nic_bs(part))
-
-    def _hops_s(self, part: _Part, before: float, after: float) -> float:
-        """Return the transfers of a part's stages between these two crossings."""
-        return before + 2 * (part.pp - 1) * self._inner_s(part) + after
-
-    def _stage(self, part: _Part, first: bool, last: bool, held: float) -> StageLoad:
+    def _stage(self, part: Part, first: bool, last: bool, held: float) -> StageLoad:
         """Return a stage of this part without its transfers."""
         key = (part, first, last, held)
         if key not in self._stages:
@@ -291,12 +279,12 @@ class _Search:
         return self._stages[key]
 
     def _wholes(
-        self, places: Sequence[_Part], loads: Sequence[StageLoad], count: int
+        self, places: Sequence[Part], loads: Sequence[StageLoad], count: int
     ) -> list[WholeLoad]:
         """Return what each stage costs of a whole step, equal stages as one."""
         import numpy as np
 
-        found: dict[tuple[_Part, StageLoad, bool, bool], WholeLoad] = {}
+        found: dict[tuple[Part, StageLoad, bool, bool], WholeLoad] = {}
         for index, (part, load) in enumerate(zip(places, loads, strict=True)):
             ends = (index == 0, index == len(places) - 1)
             layers = np.arange(1.0, load.most + 1)
@@ -311,46 +299,6 @@ class _Search:
             found[part, load, index == 0, index == len(places) - 1]
             for index, (part, load) in enumerate(zip(places, loads, strict=True))
         ]
-
-    def _transfers(self, parts: Sequence[_Part]) -> tuple[float, ...]:
-        """Return each stage's transfers of one micro-batch: it waits for both neighbours."""
-        hops: list[float] = []
-        for part, following in zip(parts, (*parts[1:], None), strict=True):
-            inner = self._inner_s(part)
-            outer = inner if following is None else self._crossing_s(part, following)
-            hops.extend([inner] * (part.pp - 1))
-            hops.append(outer)
-        return tuple(map(sum, zip([0.0, *hops[:-1]], [*hops[:-1], 0.0], strict=True)))
-
-    def _inner_s(self, part: _Part) -> float:
-        return self._hop_s(part, part.cost.hop_bs)
-
-    def _nic_bs(self, part: _Part) -> float:
-        return float(part.cost.case.rates.nic_bs)
-
-    def _hop_s(self, part: _Part, bandwidth: float) -> float:
-        moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp
-        return moved / bandwidth + part.cost.constants.transfer_s
-
-    def _crossing_s(self, part: _Part, following: _Part) -> float:
-        ends = [(item, self._nic_bs(item)) for item in (part, following)]
-        if self._staged(part, following):
-            ends = [(item, min(nic, STAGED_BS)) for item, nic in ends]
-        moved = 2 * part.dp * part.cost.tokens * self.workload.model.hidden
-        return moved / min(item.ranks * nic for item, nic in ends) + part.cost.constants.transfer_s
-
-    def _tied_s(self, parts: Sequence[_Part]) -> float:
-        """Return the sum of a tied table's gradients over the first and the last stage."""
-        if not self.workload.model.tied or self.workload.training == "lora":
-            return 0.0
-        model, cost = self.workload.model, parts[0].cost
-        moved = float(cost.case.software.gradient_bytes) * model.vocab * model.hidden
-        return moved / cost.shape.tp / min(map(self._nic_bs, (parts[0], parts[-1])))
-
-    def _staged(self, part: _Part, following: _Part) -> bool:
-        vendors = {self.offers[item.offer].accelerator.vendor for item in (part, following)}
-        # FlagCX joins vendors directly, but HCCL only with itself.
-        return len(vendors) > 1 and "huawei" in vendors
 
     def _predicted(self, candidate: _Candidate, chain: Chain) -> Predicted:
         breakdown = chain.breakdown_s()

@@ -1,0 +1,94 @@
+"""What goes between the stages of a pipeline over unlike kinds of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .mesh import MeshCost
+from .workload import Offer, Workload
+
+STAGED_BS = 1e9
+"""Per device, between vendors whose libraries do not meet: through host memory and TCP.
+
+An order of magnitude, not measured: gloo copies to the host, sends over one socket and
+copies back, and a socket carries one to a few GB/s.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One offer's mesh: its sizes, and its costs for one micro-batch."""
+
+    offer: int
+    pp: int
+    dp: int
+    cost: MeshCost
+
+    @property
+    def layer_s(self) -> float:
+        """Return the time of one layer in one micro-batch."""
+        return self.cost.layer.time_s
+
+    @property
+    def ranks(self) -> int:
+        """Return the devices of one stage."""
+        return self.cost.shape.tp * self.dp
+
+
+@dataclass(frozen=True, slots=True)
+class Crossings:
+    """The ways between the meshes of a pipeline, and between the stages of one."""
+
+    workload: Workload
+    offers: Sequence[Offer]
+
+    def least_hops_s(self, part: Part) -> float:
+        """Return the least transfers of a part's stages, whatever stands beside it."""
+        # It has a neighbour in another mesh, which its own network cards limit.
+        return 2 * (part.pp - 1) * self._inner_s(part) + self._hop_s(part, self._nic_bs(part))
+
+    def hops_s(self, part: Part, before: float, after: float) -> float:
+        """Return the transfers of a part's stages between these two crossings."""
+        return before + 2 * (part.pp - 1) * self._inner_s(part) + after
+
+    def transfers(self, parts: Sequence[Part]) -> tuple[float, ...]:
+        """Return each stage's transfers of one micro-batch: it waits for both neighbours."""
+        hops: list[float] = []
+        for part, following in zip(parts, (*parts[1:], None), strict=True):
+            inner = self._inner_s(part)
+            outer = inner if following is None else self.crossing_s(part, following)
+            hops.extend([inner] * (part.pp - 1))
+            hops.append(outer)
+        return tuple(map(sum, zip([0.0, *hops[:-1]], [*hops[:-1], 0.0], strict=True)))
+
+    def _inner_s(self, part: Part) -> float:
+        return self._hop_s(part, part.cost.hop_bs)
+
+    def _nic_bs(self, part: Part) -> float:
+        return float(part.cost.case.rates.nic_bs)
+
+    def _hop_s(self, part: Part, bandwidth: float) -> float:
+        moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp
+        return moved / bandwidth + part.cost.constants.transfer_s
+
+    def crossing_s(self, part: Part, following: Part) -> float:
+        """Return the way of one micro-batch from a mesh to the next, both ways."""
+        ends = [(item, self._nic_bs(item)) for item in (part, following)]
+        if self._staged(part, following):
+            ends = [(item, min(nic, STAGED_BS)) for item, nic in ends]
+        moved = 2 * part.dp * part.cost.tokens * self.workload.model.hidden
+        return moved / min(item.ranks * nic for item, nic in ends) + part.cost.constants.transfer_s
+
+    def tied_s(self, parts: Sequence[Part]) -> float:
+        """Return the sum of a tied table's gradients over the first and the last stage."""
+        if not self.workload.model.tied or self.workload.training == "lora":
+            return 0.0
+        model, cost = self.workload.model, parts[0].cost
+        moved = float(cost.case.software.gradient_bytes) * model.vocab * model.hidden
+        return moved / cost.shape.tp / min(map(self._nic_bs, (parts[0], parts[-1])))
+
+    def _staged(self, part: Part, following: Part) -> bool:
+        vendors = {self.offers[item.offer].accelerator.vendor for item in (part, following)}
+        # FlagCX joins vendors directly, but HCCL only with itself.
+        return len(vendors) > 1 and "huawei" in vendors
