@@ -187,7 +187,7 @@ def test_plan_ranks_and_says_how_sure_it_is() -> None:
         ("h101:8", 2, "did you mean 'h100'?"),
         ("8,8", 2, "several groups of cards need their kinds"),
         ("8,h100:8", 2, "several groups of cards need their kinds"),
-        ("h100:64,a100:32", 3, "torch"),
+        ("h100:4,a100:4", 3, "sn: error: flagscale: "),
     ],
 )
 def test_plan_says_why_there_is_none(cards: str, code: int, reason: str) -> None:
