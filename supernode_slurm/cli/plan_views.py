@@ -121,13 +121,12 @@ def _print_trust(found: Study) -> None:
     """Say how sure the figures are, and which plans are ties because of that."""
     known = found.expected
     ties = sum(item.tie for item in found.ranked)
-    if not known.runs:
-        say("expected error", f"unknown: no published run of this kind ({known.kind}) was compared")
-        return
-    runs = f"{known.runs} published runs, {known.kind}; docs/accuracy.md"
+    found_in = f"{known.runs} published runs: {known.kind}; docs/accuracy.md"
     if known.own:
-        runs = f"{known.runs} runs of this site, {known.kind}"
-    say("expected error", f"{sign()}{known.share:.0%} on this kind of run ({runs})")
+        found_in = f"{known.runs} runs of this site: {known.kind}"
+    if not known.runs:
+        found_in = f"of a source never seen: none published is of {known.kind}; docs/accuracy.md"
+    say("expected error", f"{sign()}{known.share:.0%} ({found_in})")
     if ties:
         more = f"; {found.more_ties} more: -n {len(found.ranked) + found.more_ties}"
         say(
