@@ -2,11 +2,11 @@
 
     python -m benchmarks.planner [RUNS]
 
-The best plan of two large models on 16,384 cards: H100 in nodes of 8, and GB200 in supernodes of
-64. Each search has a process of its own; the fastest of several runs is shown. Then layouts per
-second, of the equations alone (time and memory of every layout of the space, evenly split) and of
-the search, which leaves out what cannot win. The peers' figures are ours: their programs, run on
-2 cores without a GPU.
+Writes the first table of docs/planning.md on speed: the best plan of two large models on 16,384
+cards, H100 in nodes of 8 and GB200 in supernodes of 64. Each search has a process of its own; the
+fastest of several runs is shown. Then it prints layouts per second, of the equations alone (time
+and memory of layouts from all of the space, evenly split) and of the search, which leaves out what
+cannot win. The peers' figures are ours: their programs, run on 2 cores without a GPU.
 """
 
 from __future__ import annotations
@@ -16,23 +16,35 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-
-import numpy as np
+from itertools import product
+from pathlib import Path
 
 from supernode_slurm.catalogue import find_accelerator, find_model, platform
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.plan import DeviceGroup
-from supernode_slurm.planner import Offer, Workload, plan_uniform
+from supernode_slurm.planner import Offer, Workload, folds, plan_uniform
+from supernode_slurm.planner.answers import KEEP
 from supernode_slurm.planner.costs import costs_of
 from supernode_slurm.planner.search import CHUNK, Search
-from supernode_slurm.planner.uniform import KEEP
 from supernode_slurm.sizing import words
 from supernode_slurm.sizing.layouts import layout_of
 
 CARDS = 16384
 MODELS = {"llama-3.1-405b": (2048, 8192), "deepseek-v3": (15360, 4096)}
 """Sequences per step and tokens per sequence, as their makers trained them."""
+NAMES = {
+    "llama-3.1-405b": "Llama-3.1-405B",
+    "deepseek-v3": "DeepSeek-V3",
+    "h100-sxm": "H100",
+    "gb200": "GB200",
+}
+PAGE = Path(__file__).parents[1] / "docs/planning.md"
+HEAD = (
+    f"| {CARDS:,} cards | plan s | process, CPU s | peak MB | layouts | costed |",
+    "|---|---|---|---|---|---|",
+)
 MACHINES = {"h100-sxm": (8, 1), "gb200": (4, 16)}
 """Devices per node, and nodes per scale-up fabric."""
 
@@ -96,11 +108,18 @@ def fresh(model: str, card: str, runs: int) -> Measured:
     return min(found, key=lambda item: item.plan_s)
 
 
+def counted(model: str, card: str) -> tuple[Search, str, str]:
+    """Return a search that is done, its number of layouts and how many of them it costed."""
+    asked, offer = question(model, card)
+    able = capabilities(asked.framework)
+    search = Search(asked, offer, able)
+    search.best(KEEP)
+    return search, f"{folds.size(search.space, asked, able):,}", f"{search.costed:,}"
+
+
 def equations_s(search: Search, layouts: int) -> float:
     """Return the seconds that time and memory of so many layouts of the space take."""
-    places = np.linspace(0, search.space.size - 1, layouts).astype(np.intp)
-    spaces = [search.space.taken(places[at : at + CHUNK]) for at in range(0, layouts, CHUNK)]
-    cases = [search._case(space, search._even(space)) for space in spaces]
+    cases = search.cases(layouts)
     start = time.perf_counter()
     for case in cases:
         costs_of(case, search.constants)
@@ -108,33 +127,40 @@ def equations_s(search: Search, layouts: int) -> float:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Write the first table, and print it and the others."""
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(asdict(planned(*sys.argv[2:4]))))
         return
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    print(f"| {CARDS:,} cards | plan s | process, CPU s | peak MB | layouts | costed | best |")
-    print("|---|---|---|---|---|---|---|")
-    rates = []
-    for model in MODELS:
-        for card in MACHINES:
-            found = fresh(model, card, runs)
-            asked, offer = question(model, card)
-            search = Search(asked, offer, capabilities(asked.framework))
-            size = search.space.size
-            search.best(KEEP)
-            print(
-                f"| {model}, {card} | {found.plan_s:.2f} | {found.process_s:.2f} "
-                f"| {found.peak_mb:.0f} | {size:,} | {search.costed:,} | {found.best} |"
-            )
-            alone = min(equations_s(search, min(size, 4 * CHUNK)) for _ in range(runs))
-            rates.append((f"{model}, {card}", min(size, 4 * CHUNK) / alone, size / found.plan_s))
+    table, best, rates = list(HEAD), [], []
+    for model, card in product(MODELS, MACHINES):
+        found = fresh(model, card, runs)
+        search, layouts, costed = counted(model, card)
+        name = f"{NAMES[model]}, {NAMES[card]}"
+        table.append(
+            f"| {name} | {found.plan_s:.2f} | {found.process_s:.2f} | {found.peak_mb:.0f} "
+            f"| {layouts} | {costed} |"
+        )
+        best.append(f"| {name} | {found.best} |")
+        some = min(search.space.size, 4 * CHUNK)
+        alone = min(equations_s(search, some) for _ in range(runs))
+        decided = int(layouts.replace(",", "")) / found.plan_s
+        rates.append(f"| {name} | {some / alone:,.0f} | {decided:,.0f} |")
+    write(table)
+    print(*table, "", "| best plan | |", "|---|---|", *best, sep="\n")
     print("\n| layouts per second | equations alone | decided by the search |\n|---|---|---|")
-    for name, alone, decided in rates:
-        print(f"| {name} | {alone:,.0f} | {decided:,.0f} |")
+    print(*rates, sep="\n")
     print("\n| others | |\n|---|---|")
-    for name, text in PEERS:
-        print(f"| {name} | {text} |")
+    for other, text in PEERS:
+        print(f"| {other} | {text} |")
+
+
+def write(table: Sequence[str]) -> None:
+    """Put the table in its place in docs/planning.md."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = lines.index(HEAD[0])
+    lines[start : start + len(table)] = table
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

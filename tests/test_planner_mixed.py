@@ -157,11 +157,12 @@ def test_the_faster_group_gets_more_layers() -> None:
 
 
 def test_pruning_drops_no_plan_that_belongs_to_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = workload("llama-3-8b", 16)
-    offers = [offer("a100", 1, 4), offer("h100", 1, 4)]
+    asked = workload("llama-3-8b", 8)
+    offers = [offer("a100", 1, 2), offer("h100", 1, 4)]
     pruned = mixed(asked, offers, "flagscale")
     monkeypatch.setattr(chain, "KEEP", 10**9)
-    everything = mixed(asked, offers, "flagscale")
+    asked = replace(asked, framework="flagscale")
+    everything = plan_mixed(asked, offers, capabilities("flagscale"), keep=10**9)
     assert len(everything) > 10 * len(pruned)
     expected = [step_s(plan) for plan in everything[: len(pruned)]]
     assert [step_s(plan) for plan in pruned] == pytest.approx(expected)

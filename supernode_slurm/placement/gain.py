@@ -54,7 +54,7 @@ def as_pool(slot: Slot, card: Accelerator, workload: Workload, able: Capabilitie
     if not slot.offer.network_gbs and slot.group.nodes > 1:
         return None
     try:
-        return plan_uniform(workload, ordinary_offer(slot.offer, card), able)[0]
+        return plan_uniform(workload, ordinary_offer(slot.offer, card), able, keep=1)[0]
     except PlanError:
         return None
 

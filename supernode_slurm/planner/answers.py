@@ -8,6 +8,9 @@ from typing import ClassVar
 from ..plan import Predicted
 from .workload import Layout
 
+KEEP = 64
+"""Plans that are returned where no other number is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Examined:

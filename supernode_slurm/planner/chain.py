@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from . import rules
+from .answers import KEEP as ALL
 from .bounds import PartLoad, bound_s, bounds_s, rising
 from .costs import GIB, model_operations, plan_of, usable_gib
 from .crossings import Crossings, Part
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEEP = 10
-"""Plans that are returned; the search ends when no other can be among them."""
+"""Most plans that are returned; the search ends when no other can be among them."""
 
 KINDS = 3
 """Most kinds in one pipeline: with each more the combinations grow fiftyfold."""
 
 
 def chain_plans(
-    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities
+    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities, keep: int = ALL
 ) -> list[Plan]:
     """Return the best plans in which every offer is one mesh of the pipeline.
 
@@ -51,8 +52,9 @@ def chain_plans(
         )
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
+    most = min(keep, KEEP)
     for number, candidate in enumerate(search.candidates()):
-        limit = best[KEEP - 1].step_s if len(best) >= KEEP else math.inf
+        limit = best[most - 1].step_s if len(best) >= most else math.inf
         if candidate.bound_s >= limit:
             break
         for order in search.orders:
@@ -62,7 +64,7 @@ def chain_plans(
                 bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
     if not best:
         raise search.error()
-    return [found.plan for found in best[:KEEP]]
+    return [found.plan for found in best[:most]]
 
 
 @dataclass(frozen=True, slots=True)

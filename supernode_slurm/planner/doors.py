@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..plan import Plan, Predicted
-from .answers import Examined, Rejected, StageCost
+from .answers import KEEP, Examined, Rejected, StageCost
 from .workload import Capabilities, Layout, Offer, Workload
 
 
-def plan_uniform(workload: Workload, offer: Offer, able: Capabilities) -> tuple[Plan, ...]:
+def plan_uniform(
+    workload: Workload, offer: Offer, able: Capabilities, keep: int = KEEP
+) -> tuple[Plan, ...]:
     """Return the best plans on one kind of device, best first; see ``uniform``."""
     from . import uniform
 
-    return uniform.plan_uniform(workload, offer, able)
+    return uniform.plan_uniform(workload, offer, able, keep)
 
 
-def plan_mixed(workload: Workload, offers: Sequence[Offer], able: Capabilities) -> tuple[Plan, ...]:
+def plan_mixed(
+    workload: Workload, offers: Sequence[Offer], able: Capabilities, keep: int = KEEP
+) -> tuple[Plan, ...]:
     """Return the best plans that use all devices of all offers; see ``mixed``."""
     from . import mixed
 
-    return mixed.plan_mixed(workload, offers, able)
+    return mixed.plan_mixed(workload, offers, able, keep)
 
 
 def alone(

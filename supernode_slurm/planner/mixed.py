@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..errors import PlanError
 from ..plan import Plan
+from .answers import KEEP
 from .chain import chain_plans
 from .replicas import replica_plans
 from .uniform import plan_uniform
@@ -13,7 +15,7 @@ from .workload import Capabilities, Fixed, Offer, Workload, agree_precision
 
 
 def plan_mixed(
-    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities
+    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities, keep: int = KEEP
 ) -> tuple[Plan, ...]:
     """Return the best plans that use all devices of all offers, best first.
 
@@ -23,7 +25,7 @@ def plan_mixed(
     the reason of each way if there is none.
     """
     if len(offers) == 1:
-        return plan_uniform(workload, offers[0], capabilities)
+        return plan_uniform(workload, offers[0], capabilities, keep)
     if workload.fixed != Fixed():
         raise PlanError(
             f"{workload.fixed.words()}: fixed sizes are planned on one kind of device; "
@@ -38,14 +40,14 @@ def plan_mixed(
         )
     plans: list[Plan] = []
     reasons: list[str] = []
-    for way in (replica_plans, chain_plans):
+    for way in (replica_plans, partial(chain_plans, keep=keep)):
         try:
             plans.extend(way(workload, offers, capabilities))
         except PlanError as error:
             reasons.append(str(error))
     if not plans:
         raise PlanError("\n".join(reasons))
-    return tuple(sorted(plans, key=_step_time))
+    return tuple(sorted(plans, key=_step_time)[:keep])
 
 
 def alone(
@@ -60,7 +62,7 @@ def alone(
 
 def _best_alone(workload: Workload, offer: Offer, capabilities: Capabilities) -> Plan | None:
     try:
-        return plan_uniform(workload, offer, capabilities)[0]
+        return plan_uniform(workload, offer, capabilities, 1)[0]
     except PlanError:
         return None
 

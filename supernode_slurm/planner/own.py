@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ..plan import Predicted
 from . import rules
-from .answers import Examined, Rejected
+from .answers import KEEP, Examined, Rejected
 from .costs import predict, usable_gib
 from .search import Search
-from .uniform import KEEP, predictions
+from .uniform import predictions
 from .workload import Capabilities, Layout, Offer, Workload, agree_precision
 
 

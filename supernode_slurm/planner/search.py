@@ -154,6 +154,12 @@ class Search:
         case = self._case(space, self._even(space))
         return self._bound(space, layers_of(case, self.constants))
 
+    def cases(self, rows: int) -> list[Case]:
+        """Return so many rows spread over the space, evenly split, as the equations take them."""
+        places = np.linspace(0, self.space.size - 1, rows).astype(np.intp)
+        spaces = [self.space.taken(places[at : at + CHUNK]) for at in range(0, rows, CHUNK)]
+        return [self._case(space, self._even(space)) for space in spaces]
+
     def _shapes(self) -> tuple[Space, NDArray[np.intp]]:
         """Return the layouts that differ in what a layer costs, and which of them each one has."""
         columns = self.space.columns

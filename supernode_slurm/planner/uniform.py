@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
+from .answers import KEEP
 from .costs import plan_of, predicted_at
 from .search import Ranked, Search
 from .shortage import impossible, nothing_fits
 from .workload import Capabilities, Fixed, Layout, Offer, Workload, agree_precision
 
-KEEP = 64
-"""Plans that are returned; the search ends when no other can be among them."""
 
-
-def plan_uniform(workload: Workload, offer: Offer, able: Capabilities) -> tuple[Plan, ...]:
-    """Return the best plans that use all devices of the offer, best first.
+def plan_uniform(
+    workload: Workload, offer: Offer, able: Capabilities, keep: int = KEEP
+) -> tuple[Plan, ...]:
+    """Return the best plans that use all devices of the offer, at most ``keep``, best first.
 
     Every legal layout is considered; those that cannot be among the best are left out by a time
     that they cannot beat. Sizes that the workload fixes are kept. Raises ``PlanError`` with the
@@ -21,7 +21,7 @@ def plan_uniform(workload: Workload, offer: Offer, able: Capabilities) -> tuple[
     """
     workload = agree_precision(workload, [offer], able)
     search = Search(workload, offer, able)
-    found = search.best(KEEP)
+    found = search.best(keep)
     if not found.layouts and workload.fixed != Fixed():
         raise impossible(workload, offer, able, search.least_gib)
     if not found.layouts:

@@ -21,7 +21,7 @@ class Question:
 
     def best(self) -> Plan:
         """Return the fastest plan; raises ``PlanError``."""
-        return plan_mixed(self.workload, self.offers, self.able)[0]
+        return plan_mixed(self.workload, self.offers, self.able, keep=1)[0]
 
     def with_batch(self, size: int) -> Question:
         """Return the question for another global batch; its data takes as much longer to load."""
