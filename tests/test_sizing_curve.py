@@ -107,10 +107,10 @@ def test_the_sweet_spot_is_where_added_cards_stop_bringing_half() -> None:
     assert following < WORTH
 
 
-@pytest.mark.parametrize("cards", ["h100:8:16", "h100:8:24"])
+@pytest.mark.parametrize("cards", ["h100:8:16", "h100:256:1000"])
 def test_a_sweet_spot_that_is_not_reached_has_no_number(cards: str) -> None:
-    found = drawn(cards)  # 1024 sequences do not divide over 24 cards: no plan there.
-    assert (found.points[-1].plan is None) == (cards == "h100:8:24")
+    found = drawn(cards)  # 32 layers and 1024 sequences leave no plan for 1000 cards.
+    assert (found.points[-1].plan is None) == (cards == "h100:256:1000")
     assert found.sweet is None
 
 
