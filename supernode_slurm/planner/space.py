@@ -182,15 +182,14 @@ def _outers(workload: Workload, offer: Offer, able: Capabilities) -> Iterator[_O
             rest = offer.devices // tp // cp
             for pp in kept(pipeline_sizes(workload, rest, able), fixed.pp):
                 for dp in kept([rest // pp], fixed.dp):
-                    near = _near(offer, able, tp * cp, dp)
                     tokens = most_tokens(workload, offer, tp, pp)
-                    yield _Outer(tp, cp, pp, dp, (0, near) if near else (0,), tokens)
+                    yield _Outer(tp, cp, pp, dp, shard_sizes(able, dp), tokens)
 
 
-def _near(offer: Offer, able: Capabilities, apart: int, dp: int) -> int:
-    """Return the replicas inside one fabric, 0 where hybrid sharding is not worth a look."""
-    near = max(offer.domain_devices // apart, 1)
-    return near if 1 < near < dp and not rules.hybrid(able, dp, 3, near) else 0
+def shard_sizes(able: Capabilities, dp: int) -> tuple[int, ...]:
+    """Return how many replicas may share sharded weights: 0 for all, and parts of them."""
+    parts = [size for size in divisors(dp) if size < dp and not rules.hybrid(able, dp, 3, size)]
+    return (0, *(size for size in parts if size > 1))
 
 
 def most_tokens(workload: Workload, offer: Offer, tp: int, pp: int) -> float:
