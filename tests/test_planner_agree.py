@@ -11,7 +11,7 @@ from supernode_slurm.catalogue import find_model
 from supernode_slurm.errors import PlanError
 from supernode_slurm.planner import RECOMPUTE, Layout, Offer, Workload, predict
 from supernode_slurm.planner.build import case_of, cut_of
-from supernode_slurm.planner.case import Case, stacked, stacked_cases, taken_cases
+from supernode_slurm.planner.case import Case, stacked, taken_cases
 from supernode_slurm.planner.constants import DEFAULT
 from supernode_slurm.planner.costs import costs_of
 from supernode_slurm.planner.memory import dense_parts, memory_of, stages_of
@@ -124,12 +124,18 @@ def test_many_cases_at_once_cost_what_each_costs_alone() -> None:
         ),
     ]
     cases = [case_at(*run) for run in runs]
-    together = costs_of(stacked_cases(cases), DEFAULT)
+    whole = Case(
+        dims=stacked([case.dims for case in cases]),
+        cut=stacked([case.cut for case in cases]),
+        rates=stacked([case.rates for case in cases]),
+        software=stacked([case.software for case in cases]),
+    )
+    together = costs_of(whole, DEFAULT)
     for row, run in enumerate(runs):
         alone = predict(*run)
         assert together.step.time_s[row] == pytest.approx(alone.step_time_s, rel=1e-12)
         assert together.memory.peak[row] / 2**30 == pytest.approx(alone.memory_gib[0], rel=1e-12)
-    some = costs_of(taken_cases(stacked_cases(cases), np.array([3, 1])), DEFAULT)
+    some = costs_of(taken_cases(whole, np.array([3, 1])), DEFAULT)
     assert list(some.step.time_s) == pytest.approx([together.step.time_s[row] for row in (3, 1)])
     assert stacked([cases[0].cut]).tp.shape == (1,)
 

@@ -132,6 +132,7 @@ def cut_of(layout: Layout, stack: Stack) -> Cut:
 def layers_of_stages(total: int, stages: int) -> tuple[int, ...]:
     """Return an even split; where it is uneven, the stages at the ends hold fewer."""
     least, more = divmod(total, stages)
-    order = [*range(1, stages - 1), 0, stages - 1]
+    # Late stages hold fewer micro-batches.
+    order = [*range(stages - 2, 0, -1), 0, stages - 1]
     chosen = set(order[:more])
     return tuple(least + (stage in chosen) for stage in range(stages))

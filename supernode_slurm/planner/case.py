@@ -187,16 +187,6 @@ def taken(item: T, index: NDArray[np.intp] | NDArray[np.bool_]) -> T:
     return kind(**{name: value[index] if value.ndim else value for name, value in values.items()})
 
 
-def stacked_cases(cases: Sequence[Case]) -> Case:
-    """Return one case that holds all of them."""
-    return Case(
-        dims=stacked([case.dims for case in cases]),
-        cut=stacked([case.cut for case in cases]),
-        rates=stacked([case.rates for case in cases]),
-        software=stacked([case.software for case in cases]),
-    )
-
-
 def taken_cases(case: Case, index: NDArray[np.intp] | NDArray[np.bool_]) -> Case:
     """Return some of the cases."""
     return Case(
