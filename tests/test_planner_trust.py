@@ -59,6 +59,9 @@ def test_several_kinds_of_cards_have_the_error_of_such_runs() -> None:
     both = replace(one, groups=(*one.groups, replace(one.groups[0], accelerator="h100-sxm")))
     found = expected_error(both)
     assert (found.runs, found.share) == SEVERAL
+    strange = replace(one, groups=(*one.groups, replace(one.groups[0], accelerator="ascend-910c")))
+    found = expected_error(strange)
+    assert (found.runs, found.share) == (0, UNSEEN)
 
 
 def test_a_site_s_own_runs_go_first() -> None:

@@ -83,7 +83,9 @@ def expected_error(
         return Expected(UNSEEN, 0, f"LoRA of {shown}")
     if len(cards) > 1:
         runs, share = SEVERAL
-        return Expected(share, runs, "dense models on several kinds of cards")
+        if {key[1] for key in PUBLISHED}.issuperset(cards):
+            return Expected(share, runs, "dense models on several kinds of cards")
+        return Expected(UNSEEN, 0, shown)
     return _of_one_card(plan, experts, cards[0])
 
 
