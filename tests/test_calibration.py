@@ -367,7 +367,7 @@ def test_the_command_fits_writes_and_uses_a_calibration(
     assert after["expected"]["share"] < 0.1
     assert any("predicted with the constants of" in text for text in after["remarks"])
     shown = " ".join(run(*plan[:-1]).stdout.split())
-    assert f"{after['expected']['runs']} runs of this site, dense models on h100-sxm" in shown
+    assert f"{after['expected']['runs']} runs of this site: dense models on h100-sxm" in shown
     again = run("calibrate", str(path), "-i", str(inventory))
     assert "runs are predicted with the constants of" in again.stderr
 

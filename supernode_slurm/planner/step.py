@@ -113,6 +113,8 @@ def hop_s(case: Case, constants: Constants) -> Numbers:
     spread = np.where(case.software.whole_transfers > 0, 1.0, cut.tp)
     moved = 2 * tokens * dims.hidden / spread / transfer_bs(case)[0]
     interleaved = cut.virtual * moved * constants.transfer_interleaved
+    # Each chunk starts a transfer in both directions.
+    interleaved = interleaved + 2 * cut.virtual * case.rates.collective_s
     waits = np.where(cut.virtual > 1, interleaved, moved + constants.transfer_s)
     return np.where(cut.pp > 1, waits, 0.0)
 

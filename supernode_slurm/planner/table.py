@@ -30,26 +30,26 @@ TABLE = (
     # Products of matrices.
     Constant(
         "matmul_ampere",
-        0.9489,
+        0.9491,
         "1",
         0.95,
         0.08,
         (0.237, 1.2),
         "of the best measured product, A100 runs",
     ),
-    Constant("matmul_hopper", 0.8526, "1", 0.93, 0.08, (0.233, 1.2), "the same on Hopper"),
-    Constant("matmul_blackwell", 0.7778, "1", 0.9, 0.1, (0.225, 1.2), "the same on Blackwell"),
+    Constant("matmul_hopper", 0.853, "1", 0.93, 0.08, (0.233, 1.2), "the same on Hopper"),
+    Constant("matmul_blackwell", 0.7794, "1", 0.9, 0.1, (0.225, 1.2), "the same on Blackwell"),
     Constant(
-        "matmul_gb300", 1.272, "1", 1.05, 0.08, (0.35, 3.15), "over that; its own was not measured"
+        "matmul_gb300", 1.27, "1", 1.05, 0.08, (0.35, 3.15), "over that; its own was not measured"
     ),
-    Constant("matmul_ascend", 0.9183, "1", 0.95, 0.08, (0.237, 1.2), "the same on Ascend 910B"),
-    Constant("matmul_turing", 0.505, "1", 0.8, 0.15, (0.2, 1.2), "also Volta; of 0.7 of the peak"),
-    Constant("fp8", 0.9457, "1", 0.85, 0.06, (0.2, 1.2), "8 bit's share of its peak over 16 bit's"),
-    Constant("mxfp8", 0.9248, "1", 0.9, 0.06, (0.2, 1.2), "the same of MXFP8"),
-    Constant("nvfp4", 0.7857, "1", 0.75, 0.1, (0.2, 1.2), "the same; peak taken as twice FP8's"),
+    Constant("matmul_ascend", 0.9187, "1", 0.95, 0.08, (0.237, 1.2), "the same on Ascend 910B"),
+    Constant("matmul_turing", 0.5051, "1", 0.8, 0.15, (0.2, 1.2), "also Volta; of 0.7 of the peak"),
+    Constant("fp8", 0.9462, "1", 0.85, 0.06, (0.2, 1.2), "8 bit's share of its peak over 16 bit's"),
+    Constant("mxfp8", 0.9262, "1", 0.9, 0.06, (0.2, 1.2), "the same of MXFP8"),
+    Constant("nvfp4", 0.7863, "1", 0.75, 0.1, (0.2, 1.2), "the same; peak taken as twice FP8's"),
     Constant(
         "quantise",
-        0.2112,
+        0.2108,
         "1",
         0.4,
         0.4,
@@ -58,7 +58,7 @@ TABLE = (
     ),
     Constant(
         "grouped",
-        0.5311,
+        0.5338,
         "1",
         0.4,
         0.4,
@@ -67,7 +67,7 @@ TABLE = (
     ),
     Constant(
         "grouped_cast",
-        15.79,
+        15.76,
         "bytes",
         8,
         0.5,
@@ -76,7 +76,7 @@ TABLE = (
     ),
     Constant(
         "grouped_tokens",
-        437.7,
+        433.7,
         "tokens",
         300,
         0.5,
@@ -85,7 +85,7 @@ TABLE = (
     ),
     # Fused attention, share of the 16-bit peak.
     Constant(
-        "attention_ampere", 0.3199, "1", 0.38, 0.15, (0.1, 0.85), "FlashAttention-2: 0.3 to 0.5"
+        "attention_ampere", 0.3198, "1", 0.38, 0.15, (0.1, 0.85), "FlashAttention-2: 0.3 to 0.5"
     ),
     Constant(
         "attention_hopper",
@@ -97,7 +97,7 @@ TABLE = (
         "the same on Hopper, PyTorch's own",
     ),
     Constant(
-        "attention_cudnn", 0.6324, "1", 0.6, 0.15, (0.1, 0.85), "Transformer Engine on Hopper"
+        "attention_cudnn", 0.6335, "1", 0.6, 0.15, (0.1, 0.85), "Transformer Engine on Hopper"
     ),
     Constant(
         "attention_triton",
@@ -114,7 +114,7 @@ TABLE = (
     ),
     Constant(
         "attention_ascend_ramp",
-        5629,
+        5638,
         "tokens",
         4e03,
         0.5,
@@ -123,19 +123,19 @@ TABLE = (
     ),
     # Element-wise kernels and the host.
     Constant(
-        "elementwise", 0.7041, "1", 0.8, 0.1, (0.2, 1.2), "of memory's rate (FlagPerf C550: 0.77)"
+        "elementwise", 0.704, "1", 0.8, 0.1, (0.2, 1.2), "of memory's rate (FlagPerf C550: 0.77)"
     ),
     Constant("passes", 1.271, "1", 1.1, 0.2, (0.4, 3), "traffic over the counted, fused kernels"),
     Constant("passes_eager", 2.992, "1", 2.2, 0.3, (0.8, 6), "the same in plain PyTorch"),
     Constant(
-        "gap_s", 0.0004588, "s", 3e-4, 0.3, (1e-4, 1e-3), "between a layer's kernels, both ways"
+        "gap_s", 0.0004571, "s", 3e-4, 0.3, (1e-4, 1e-3), "between a layer's kernels, both ways"
     ),
     Constant(
-        "gap_graph_s", 0.0001689, "s", 0.0002, 0.5, (4e-05, 0.001), "the same in Megatron-Bridge"
+        "gap_graph_s", 0.0001678, "s", 0.0002, 0.5, (4e-05, 0.001), "the same in Megatron-Bridge"
     ),
     Constant(
         "launch_eager_s",
-        0.003297,
+        0.003294,
         "s",
         0.003,
         0.3,
@@ -144,7 +144,7 @@ TABLE = (
     ),
     Constant(
         "expert_host_s",
-        0.0007462,
+        0.0007444,
         "s",
         0.0009,
         0.3,
@@ -153,40 +153,38 @@ TABLE = (
     ),
     Constant(
         "expert_each_s",
-        2.702e-05,
+        2.699e-05,
         "s",
         4e-05,
         0.5,
         (8e-06, 0.0002),
         "per local expert: nine products",
     ),
+    Constant("expert_passes", 7.73, "1", 8.0, 0.3, (1.6, 40), "permutation and weights, both ways"),
     Constant(
-        "expert_passes", 7.729, "1", 8.0, 0.3, (1.6, 40), "permutation and weights, both ways"
+        "release_2025", 1.155, "1", 1.26, 0.15, (0.42, 3.78), "routing until 2025, over 26.02"
     ),
-    Constant(
-        "release_2025", 1.154, "1", 1.26, 0.15, (0.42, 3.78), "routing until 2025, over 26.02"
-    ),
-    Constant("release_2604", 0.8493, "1", 0.7, 0.15, (0.233, 2.1), "the same in 26.04"),
-    Constant("release_2606", 0.2257, "1", 0.43, 0.25, (0.143, 1.29), "the same in 26.06"),
-    Constant("step_s", 0.02291, "s", 0.02, 0.7, (0.004, 0.1), "once: loss, norms, logging"),
+    Constant("release_2604", 0.8494, "1", 0.7, 0.15, (0.233, 2.1), "the same in 26.04"),
+    Constant("release_2606", 0.2255, "1", 0.43, 0.25, (0.143, 1.29), "the same in 26.06"),
+    Constant("step_s", 0.02299, "s", 0.02, 0.7, (0.004, 0.1), "once: loss, norms, logging"),
     # Links: reached share of the vendor's rate, and starts.
-    Constant("scale_up", 0.8085, "1", 0.81, 0.1, (0.203, 1.2), "NVLink, xGMI ..."),
-    Constant("scale_up_hccs", 0.4411, "1", 0.48, 0.2, (0.12, 1.2), "HCCS over all links at once"),
-    Constant("scale_up_pcie", 0.1953, "1", 0.35, 0.3, (0.087, 1.2), "PCIe through host memory"),
-    Constant("network", 0.5789, "1", 0.69, 0.15, (0.172, 1.2), "RDMA cards, large collectives"),
+    Constant("scale_up", 0.8092, "1", 0.81, 0.1, (0.203, 1.2), "NVLink, xGMI ..."),
+    Constant("scale_up_hccs", 0.4413, "1", 0.48, 0.2, (0.12, 1.2), "HCCS over all links at once"),
+    Constant("scale_up_pcie", 0.195, "1", 0.35, 0.3, (0.087, 1.2), "PCIe through host memory"),
+    Constant("network", 0.5804, "1", 0.69, 0.15, (0.172, 1.2), "RDMA cards, large collectives"),
     Constant(
-        "network_experts", 0.8494, "1", 0.92, 0.07, (0.23, 1.2), "DeepEP prints 43 to 47 of 50 GB/s"
+        "network_experts", 0.8497, "1", 0.92, 0.07, (0.23, 1.2), "DeepEP prints 43 to 47 of 50 GB/s"
     ),
-    Constant("peerless_gbs", 0.7171, "GB/s", 2.0, 0.7, (0.3, 10), "GeForce: no peer access"),
+    Constant("peerless_gbs", 0.7161, "GB/s", 2.0, 0.7, (0.3, 10), "GeForce: no peer access"),
     Constant("tcp_gbs", 1.831, "GB/s", 2.0, 0.4, (0.4, 10), "most that TCP moves for one node"),
-    Constant("network_tcp", 0.4152, "1", 0.4, 0.3, (0.1, 1.2), "TCP in clouds"),
-    Constant("network_2021", 0.07965, "1", 0.15, 0.4, (0.037, 0.6), "DeepSpeed ZeRO-3 of 2021"),
+    Constant("network_tcp", 0.4151, "1", 0.4, 0.3, (0.1, 1.2), "TCP in clouds"),
+    Constant("network_2021", 0.07964, "1", 0.15, 0.4, (0.037, 0.6), "DeepSpeed ZeRO-3 of 2021"),
     Constant(
-        "collective_s", 2.34e-05, "s", 2.5e-05, 0.4, (5e-06, 0.000125), "start of one collective"
+        "collective_s", 2.432e-05, "s", 2.5e-05, 0.4, (5e-06, 0.000125), "start of one collective"
     ),
     Constant(
         "collective_pcie_s",
-        0.000603,
+        0.0006041,
         "s",
         0.0004,
         0.5,
@@ -194,11 +192,11 @@ TABLE = (
         "the same through host memory",
     ),
     Constant(
-        "hop_s", 4.34e-06, "s", 5e-06, 0.5, (1e-06, 2.5e-05), "one rank of a ring over the network"
+        "hop_s", 4.339e-06, "s", 5e-06, 0.5, (1e-06, 2.5e-05), "one rank of a ring over the network"
     ),
     Constant(
         "transfer_s",
-        0.0003033,
+        0.0003037,
         "s",
         0.0004,
         0.6,
@@ -206,16 +204,18 @@ TABLE = (
         "a transfer that the schedule waits for",
     ),
     # Share that computation does not hide.
-    Constant("tensor_plain", 0.921, "1", 0.86, 0.1, (0.215, 1.2), "Megatron without overlap"),
-    Constant("tensor_megascale", 0.2999, "1", 0.29, 0.2, (0.072, 1.16), "MegaScale"),
-    Constant("tensor_overlap", 0.371, "1", 0.35, 0.2, (0.087, 1.2), "Transformer Engine's overlap"),
-    Constant("tensor_torchtitan", 0.6969, "1", 0.67, 0.2, (0.168, 1.2), "torchtitan"),
+    Constant("tensor_plain", 0.9198, "1", 0.86, 0.1, (0.215, 1.2), "Megatron without overlap"),
+    Constant("tensor_megascale", 0.3001, "1", 0.29, 0.2, (0.072, 1.16), "MegaScale"),
+    Constant(
+        "tensor_overlap", 0.3692, "1", 0.35, 0.2, (0.087, 1.2), "Transformer Engine's overlap"
+    ),
+    Constant("tensor_torchtitan", 0.6975, "1", 0.67, 0.2, (0.168, 1.2), "torchtitan"),
     Constant("tensor_async", 0.52, "1", 0.52, 0.2, (0.13, 1.2), "asynchronous tensor parallelism"),
     Constant("tensor_mc2", 0.6183, "1", 0.59, 0.25, (0.147, 1.2), "MindSpeed's mc2"),
-    Constant("experts_exposed", 1.439, "1", 1.1, 0.2, (0.3, 2), "all-to-all of experts"),
+    Constant("experts_exposed", 1.44, "1", 1.1, 0.2, (0.3, 2), "all-to-all of experts"),
     Constant(
         "experts_interleaved",
-        0.5091,
+        0.5063,
         "1",
         0.45,
         0.3,
@@ -224,7 +224,7 @@ TABLE = (
     ),
     Constant(
         "context_exposed",
-        0.5347,
+        0.5337,
         "1",
         0.5,
         0.4,
@@ -232,9 +232,9 @@ TABLE = (
         "ring of keys, attention long enough",
     ),
     Constant(
-        "transfer_interleaved", 0.3614, "1", 0.3, 0.5, (0.075, 1.2), "between interleaved stages"
+        "transfer_interleaved", 0.3525, "1", 0.3, 0.5, (0.075, 1.2), "between interleaved stages"
     ),
-    Constant("data_hidden", 0.6776, "1", 0.8, 0.1, (0.3, 1), "of gradients (FSDP runs: 0.80)"),
+    Constant("data_hidden", 0.6764, "1", 0.8, 0.1, (0.3, 1), "of gradients (FSDP runs: 0.80)"),
     # Memory.
     Constant("context_gib", 2, "GiB", 2, 0.3, (0.4, 10), "driver, libraries, communicators"),
     Constant("usable", 0.97, "1", 0.97, 0.02, (0.242, 1.2), "60.3 of 64 GiB on Atlas 800T A2"),
