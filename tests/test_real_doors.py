@@ -24,7 +24,7 @@ SIZED = """#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=8 --gres=gpu:h100:8 --cpus-per-task=2 --time=5
 #SBATCH --partition=train --output={output}
 #SN --model llama-3-8b --global-batch 64
-sn-launch sh -c 'test $RANK != 0 || echo "$SN_PLAN"; echo "rank $RANK of $WORLD_SIZE: $SN_SAMPLES"'
+sn-launch sh -c 'test $RANK != 0 || echo "$SN_PLAN" >{output}.plan; echo "rank $RANK of $WORLD_SIZE: $SN_SAMPLES"'
 """
 ASKED = SIZED.replace(
     "--nodes=2 --ntasks-per-node=8 --gres=gpu:h100:8 --cpus-per-task=2 --time=5", "--time=5"
@@ -77,10 +77,10 @@ def run(twin: Twin, command: str, text: str, folder: Path) -> Ran:
     job = await_job(twin, JobId.parse(done.stdout), {"COMPLETED", "FAILED"})
     said = output.read_text() if output.exists() else "no output"
     assert "COMPLETED" in job.states, said
-    lines = said.splitlines()
-    plans = [line for line in lines if line.startswith("{")]
-    assert len(plans) == 1, said
-    return Ran(loads(plans[0]), job.hosts, sorted(line for line in lines if line[:5] == "rank "))
+    # In a file of its own: srun passes on a long line in parts, between those of other ranks.
+    plan = loads((folder / "out.plan").read_text())
+    ranks = sorted(line for line in said.splitlines() if line.startswith("rank "))
+    return Ran(plan, job.hosts, ranks)
 
 
 def layout(plan: Plan) -> object:

@@ -329,7 +329,7 @@ def test_timeout_tells_the_ranks_and_leaves_none(lab: Lab) -> None:
 
 def test_a_rank_is_named_whose_watcher_is_killed(lab: Lab) -> None:
     text = lab.run(
-        f"{LAUNCHER} sh -c 'test $RANK != 2 || kill -KILL $PPID; sleep 60'\necho ended $?",
+        f"{LAUNCHER} sh -c 'test $RANK != 2 || kill -KILL $PPID; sleep 8'\necho ended $?",
         "-N2", "-w", "h[1-2]", "--ntasks-per-node=2",
     )  # fmt: skip
     assert "no word from rank 2 on h2: killed, or the sn-launch beside it was" in text, text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +101,9 @@ def test_a_user_gets_what_he_may_use_and_is_told_what_not(twin: Twin, tmp_path: 
     open_to_others(twin)
     readable = tmp_path / "inventory.yaml"
     readable.write_text(MIXED.read_text())
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder == Path(tempfile.gettempdir()):
+            break
         folder.chmod(0o755)
     env = {"SN_INVENTORY": str(readable)}
     done = sn_submit(
