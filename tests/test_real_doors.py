@@ -24,7 +24,8 @@ SIZED = """#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=8 --gres=gpu:h100:8 --cpus-per-task=2 --time=5
 #SBATCH --partition=train --output={output}
 #SN --model llama-3-8b --global-batch 64
-sn-launch sh -c 'test $RANK != 0 || echo "$SN_PLAN" >{output}.plan; echo "rank $RANK of $WORLD_SIZE: $SN_SAMPLES"'
+sn-launch sh -c 'test $RANK != 0 || echo "$SN_PLAN" >{output}.plan
+    echo "rank $RANK of $WORLD_SIZE: $SN_SAMPLES"'
 """
 ASKED = SIZED.replace(
     "--nodes=2 --ntasks-per-node=8 --gres=gpu:h100:8 --cpus-per-task=2 --time=5", "--time=5"
