@@ -33,7 +33,7 @@ class SiteFit:
     before: dict[str, float]
     runs: int
     compared: tuple[Compared, ...]
-    """The runs by kind of model and card."""
+    """The runs by kind of model, card and precision."""
     error_before: float
     """Mean of |predicted / measured - 1| with the constants as they are."""
     error_after: float
@@ -83,13 +83,13 @@ def text_of(fit: SiteFit, runs: str) -> str:
         "# model's constants. The planner reads it beside the inventory; remove it to go back.",
         f"runs: {fit.runs}",
         f"error: {fit.error_after:.4f}  # of unseen runs; {fit.error_before:.4f} before",
-        "# By kind of model and card; other cards are planned with the catalogue's constants.",
+        "# By kind of model, card and precision; for other cards the catalogue's constants hold.",
         "compared:",
     ]
     for item in fit.compared:
         lines.append(
-            f"- {{model: {item.model}, accelerator: {item.accelerator}, runs: {item.runs}, "
-            f"error: {item.error:.4f}}}"
+            f"- {{model: {item.model}, accelerator: {item.accelerator}, bits: {item.bits}, "
+            f"runs: {item.runs}, error: {item.error:.4f}}}"
         )
     lines.append("constants:")
     for name, value in fit.constants.items():
@@ -100,11 +100,11 @@ def text_of(fit: SiteFit, runs: str) -> str:
 
 
 def _compared(runs: Sequence[Run], off: NDArray[np.float64]) -> tuple[Compared, ...]:
-    kinds: dict[tuple[str, str], list[float]] = {}
+    kinds: dict[tuple[str, str, str], list[float]] = {}
     for run, error in zip(runs, off.tolist(), strict=True):
         card, work = run.offers[0].accelerator, run.workload
-        model, accelerator, *_ = kind_of(work.model, card, run.stack, work.precision)
-        kinds.setdefault((model, accelerator), []).append(error)
+        model, accelerator, _, bits = kind_of(work.model, card, run.stack, work.precision)
+        kinds.setdefault((model, accelerator, bits), []).append(error)
     return tuple(
         Compared(*kind, len(errors), sum(errors) / len(errors))
         for kind, errors in sorted(kinds.items())

@@ -58,6 +58,7 @@ SILENT_S = 2.0
 @click.option("--interconnect", metavar="KIND,...", help="Try other fabrics: switch, torus, ...")
 @click.option("--oversubscription", metavar="N,...", help="Try other networks: 1,2,4.")
 @click.option("--data-time", metavar="SECONDS", help="Measured time to load a step's data.")
+@click.option("--spare-memory", metavar="PERCENT", help="What plans leave free [default: 5].")
 @click.option("--tokens", help="Cost a whole training of so many: 300B, 1T.")
 @click.option(
     "--emit", metavar="NAME", help="Print what the framework is told: its flags and files."

@@ -88,6 +88,8 @@ def wiring_json(found: Wiring, tokens: float | None) -> dict[str, Any]:
         "uses_network": found.uses_network,
         "variants": variants,
         "best": found.variants.index(found.best),
+        "expected": _plain(found.expected),
+        "remarks": list(found.remarks),
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .plan_text import Bar, Sheet, chart, legend, new_console, say, say_left_out, tell_lines
-from .plan_views import TIGHT, headline, pace, parts, print_cost, say_tight, short
+from .plan_views import TIGHT, headline, pace, parts, print_cost, say_known, say_tight, short
 
 if TYPE_CHECKING:
     from ..plan import Plan, Predicted
@@ -48,7 +48,10 @@ def print_curve(found: Curve, tokens: float | None) -> None:
         "what each added card brings, over what a card brings where cards bring most; the batch "
         "stays the same",
     )
+    if any(point.tight for point in planned):
+        say_tight()
     _print_reading(found, energy="kWh" not in sheet.left_out)
+    say_known(found.expected, found.remarks)
     for point in planned:
         shown = tokens is not None and point.cards in (found.sweet, planned[-1].cards)
         if shown and point.plan and point.cost:
@@ -60,7 +63,9 @@ def _point(found: Curve, point: Point, sizes: Sequence[str]) -> list[str]:
     star = ["*"] if point.beyond else []
     if plan is None or cost is None or plan.predicted is None:
         return [str(point.cards), *["-"] * 5, "", "", " ".join([*star, "no plan"])]
-    marks = [*star, "sweet spot"] if point.cards == found.sweet else star
+    marks = [*star, TIGHT] if point.tight else star
+    if point.cards == found.sweet:
+        marks = [*marks, "sweet spot"]
     if point.brings is not None and point.brings < 0:
         marks = [*marks, "loses"]
     return [
@@ -104,7 +109,8 @@ def _print_reading(found: Curve, energy: bool) -> None:
     if energy and any(cost.energy_kwh for cost in costs):
         say("kWh", "rated power of the cards (TDP) over a step: no hosts, network or cooling")
     if not any(cost.price for cost in costs):
-        say("price", "the inventory has none: 'policy: {price: {h100-sxm: 20 CNY/h}}' gives it")
+        card = next(point.plan.groups[0].accelerator for point in found.points if point.plan)
+        say("price", f"the inventory has none: 'policy: {{price: {{{card}: 20 CNY/h}}}}' gives it")
 
 
 def print_wiring(found: Wiring, tokens: float | None) -> None:
@@ -138,6 +144,7 @@ def print_wiring(found: Wiring, tokens: float | None) -> None:
     if not found.uses_network:
         say("note", "the job lies within one scale-up fabric: oversubscription does not touch it")
     say("taken", "bandwidth per device and ports per node stay; only the wiring changes")
+    say_known(found.expected, found.remarks)
     for item in [own] if best is own else [own, best]:
         if item.plan and item.cost:
             print_cost(item.cost, item.plan, tokens, _variant(item))
@@ -186,6 +193,8 @@ def print_move(found: Move) -> None:
         if found.layout_gain is not None:
             alone = f"; the best layout on ordinary nodes brings {found.layout_gain:+.0%}"
         say("gain", f"{found.gain:+.0%} tokens per second and device{alone}")
+    if found.tight:
+        say_tight()
     _print_batch(found.batch)
     if not found.supernode:
         say("note", f"{found.choice.slots[0].shown} is no supernode: only the layout changes")
@@ -195,6 +204,7 @@ def print_move(found: Move) -> None:
     for (works, how), names in said.items():
         verdict = "resumes" if works else "does not resume"
         say(f"checkpoint of {', '.join(names)}", f"{verdict}; {how}")
+    say_known(found.expected, found.remarks)
 
 
 def _print_batch(found: Batch) -> None:

@@ -10,7 +10,7 @@ from .plan_text import Bar, Sheet, legend, say, say_left_out, sign, tell_lines
 
 if TYPE_CHECKING:
     from ..plan import Plan, Predicted
-    from ..planner import StageCost
+    from ..planner import Expected, StageCost
     from ..sizing import Cost, Explained, Ranked, Study
 
 SIZES = {
@@ -86,7 +86,7 @@ def print_study(found: Study, tokens: float | None) -> None:
 
 def say_tight() -> None:
     """Say what the mark of a tight plan means."""
-    from ..sizing import SPARE as LEAST
+    from ..planner import SPARE as LEAST
 
     say(TIGHT, f"tight: less than {LEAST:.0%} of the memory that training gets is left")
 
@@ -119,14 +119,8 @@ def print_explained(found: Explained) -> None:
 
 def _print_trust(found: Study) -> None:
     """Say how sure the figures are, and which plans are ties because of that."""
-    known = found.expected
+    say_expected(found.expected)
     ties = sum(item.tie for item in found.ranked)
-    found_in = f"{known.runs} published runs: {known.kind}; docs/accuracy.md"
-    if known.own:
-        found_in = f"{known.runs} runs of this site: {known.kind}"
-    if not known.runs:
-        found_in = f"of a source never seen: none published is of {known.kind}; docs/accuracy.md"
-    say("expected error", f"{sign()}{known.share:.0%} ({found_in})")
     if ties:
         more = f"; {found.more_ties} more: -n {len(found.ranked) + found.more_ties}"
         say(
@@ -134,6 +128,23 @@ def _print_trust(found: Study) -> None:
             "a tie with the first: they are less than half the expected error apart"
             + (more if found.more_ties else ""),
         )
+
+
+def say_expected(known: Expected) -> None:
+    """Say how far predictions of a kind of run were from what was measured."""
+    found_in = f"{known.runs} published runs: {known.kind}; docs/accuracy.md"
+    if known.own:
+        found_in = f"{known.runs} runs of this site: {known.kind}"
+    if not known.runs:
+        found_in = f"of a source never seen: none published is of {known.kind}; docs/accuracy.md"
+    say("expected error", f"{sign()}{known.share:.0%} ({found_in})")
+
+
+def say_known(expected: Expected, remarks: Iterable[str]) -> None:
+    """Say how sure an answer is, and whose constants it stands on."""
+    say_expected(expected)
+    for line in remarks:
+        tell_lines(printable(line))
 
 
 def print_cost(cost: Cost, plan: Plan, tokens: float | None, on: str = "") -> None:
@@ -203,7 +214,7 @@ def _row(label: str, item: Ranked, place: str) -> list[str]:
 
 
 def _own_row(own: Explained, best: Ranked) -> list[str]:
-    from ..sizing import is_tight
+    from ..planner import is_tight
 
     sizes = [_size(own.layout, name) for name in SIZES.values()]
     tight = not own.problems and is_tight(own.predicted, best.usable_gib)

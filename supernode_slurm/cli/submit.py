@@ -206,10 +206,14 @@ def summary(prepared: Prepared) -> str:
     for pipeline in plan.pipelines:
         for mesh in pipeline.meshes:
             group = plan.groups[mesh.group]
-            parts.append(
-                f"{group.devices} {group.name}: {mesh_words(mesh)} "
-                f"micro-batch {mesh.micro_batch}, {pipeline.samples} of {plan.global_batch} samples"
-            )
+            sizes = [f"{mesh_words(mesh)} micro-batch {mesh.micro_batch}"]
+            if pipeline.virtual_stages > 1:
+                sizes.append(f"VPP {pipeline.virtual_stages}")
+            if mesh.recompute != "none":
+                some = f" of {mesh.recompute_layers} layers" if mesh.recompute_layers else ""
+                sizes.append(f"{mesh.recompute} recomputation{some}")
+            samples = f"{pipeline.samples} of {plan.global_batch} samples"
+            parts.append(f"{group.devices} {group.name}: {', '.join([*sizes, samples])}")
     trained = f"{plan.model} (LoRA)" if plan.training == "lora" else plan.model
     return f"{trained} on {'; '.join(parts)}; predicted {_figures(prepared, plan.predicted)}"
 
@@ -228,7 +232,7 @@ def _figures(prepared: Prepared, found: Predicted) -> str:
 
 def _usable_gib(prepared: Prepared) -> list[float]:
     """Return the memory of a device that training gets, for each group."""
-    from ..sizing.question import usable_gib
+    from ..planner import usable_gib
 
     planned = prepared.choice.plan.predicted is not None
     return [round(usable_gib(slot.offer), 1) for slot in prepared.choice.slots if planned]
@@ -236,7 +240,7 @@ def _usable_gib(prepared: Prepared) -> list[float]:
 
 def _tight(prepared: Prepared) -> list[str]:
     """Return a warning of a plan that leaves little memory, in the words of ``sn plan``."""
-    from ..sizing import SPARE, is_tight
+    from ..planner import SPARE, is_tight
 
     found = prepared.choice.plan.predicted
     if found is None or not is_tight(found, _usable_gib(prepared)):

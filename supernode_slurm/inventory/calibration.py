@@ -23,6 +23,8 @@ class Compared:
     model: str
     """``dense`` or ``experts``."""
     accelerator: str
+    bits: str
+    """``16 bit`` or ``8 bit``."""
     runs: int
     error: float
     """Mean of |predicted / measured - 1|, each run unseen by its fit."""
@@ -42,9 +44,12 @@ class Calibration:
     source: str = ""
 
     @property
-    def errors(self) -> dict[tuple[str, str], tuple[int, float]]:
-        """Return the number of runs and the error of each kind of model and card."""
-        return {(item.model, item.accelerator): (item.runs, item.error) for item in self.compared}
+    def errors(self) -> dict[tuple[str, str, str], tuple[int, float]]:
+        """Return the number of runs and the error of each kind of model, card and precision."""
+        return {
+            (item.model, item.accelerator, item.bits): (item.runs, item.error)
+            for item in self.compared
+        }
 
     def concerns(self, accelerator: str) -> bool:
         """Tell whether the constants were fitted to runs on such cards, or nobody says on which."""
@@ -100,14 +105,18 @@ def _compared(node: yamltree.Node | None) -> tuple[tuple[Compared, ...], list[Pr
     found, problems = [], []
     for item in items:
         fields = item.value if isinstance(item.value, dict) else {}
-        words = [getattr(fields.get(key), "value", None) for key in ("model", "accelerator")]
-        model, accelerator = words
-        if model not in ("dense", "experts") or not isinstance(accelerator, str):
-            said = "expected model: dense or experts, accelerator: NAME, runs: N, error: SHARE"
+        keys = ("model", "accelerator", "bits")
+        model, accelerator, bits = (getattr(fields.get(key), "value", None) for key in keys)
+        known = model in ("dense", "experts") and bits in ("16 bit", "8 bit")
+        if not known or not isinstance(accelerator, str):
+            said = (
+                "expected model: dense or experts, accelerator: NAME, bits: 16 bit or 8 bit, "
+                "runs: N, error: SHARE"
+            )
             problems.append(Problem(item.where, said))
             continue
         numbers = [_number(fields.get(key)) for key in ("runs", "error")]
-        found.append(Compared(model, accelerator, int(numbers[0]), numbers[1]))
+        found.append(Compared(str(model), accelerator, str(bits), int(numbers[0]), numbers[1]))
     return tuple(found), problems
 
 

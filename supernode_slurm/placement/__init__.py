@@ -3,7 +3,7 @@
 from .choose import Ask, Choice, choose, places, settled, workload_of
 from .gain import Gain, in_supernode, mesh_words, ordinary_offer
 from .limits import Limits
-from .remarks import remarks
+from .remarks import calibrated, remarks
 from .slots import Room, Slot, Wanted, describe, device_types, find_slots, meshed
 from .span import Span
 from .view import View, inventory_view, live_view
@@ -18,6 +18,7 @@ __all__ = [
     "Span",
     "View",
     "Wanted",
+    "calibrated",
     "choose",
     "describe",
     "device_types",

@@ -12,7 +12,7 @@ from ..errors import PlanError
 from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import Capabilities, Fixed, Workload, plan_mixed
+from ..planner import SPARE, Capabilities, Fixed, Workload, is_tight, plan_mixed, usable_gib
 from .gain import Gain, against, as_pool, in_supernode
 from .limits import Limits
 from .slots import Room, Slot, Wanted, device_types, find_slots
@@ -49,6 +49,8 @@ class Ask:
     """Less gain of a supernode than this sends the job to a pool that can hold it."""
     data_s: float = 0.0
     """Measured loading of data per step."""
+    spare: float = SPARE
+    """Share of the memory of a device that plans leave, where any can."""
     prefer: str | None = None
     """The partition that the site's policy wants for this job, if a plan fits there."""
     notes: tuple[str, ...] = ()
@@ -112,7 +114,7 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
             reasons.append(f"{where}: {error}")
     if not choices:
         raise PlanError("\n".join(dict.fromkeys(reasons)))
-    choices.sort(key=lambda item: (bool(ask.doubtful(item.slots)), _step_time(item)))
+    choices.sort(key=lambda item: (bool(ask.doubtful(item.slots)), *_rank(item, ask.spare)))
     return _weighed(room.inventory, ask.on(choices[0].slots), choices)
 
 
@@ -151,19 +153,22 @@ def _weighed(inventory: Inventory, ask: Ask, choices: list[Choice]) -> list[Choi
     best = choices[0]
     if ask.model is None or not in_supernode(inventory, best.slots):
         return choices
-    pool = next((item for item in choices if _in_pool(inventory, item)), None)
-    if pool is not None:
+    slot = best.slots[0]
+    pools = [item for item in choices if _in_pool(inventory, item)]
+    alike = [item for item in pools if item.slots[0].group.accelerator == slot.group.accelerator]
+    for pool in [*alike, *pools][:1]:
         gain = against(best.plan, pool.plan, pool.slots[0].domains[0])
-    elif (slot := best.slots[0]).group.nodes == 1:
+        if gain and ask.least_gain is not None and gain.share < ask.least_gain:
+            return [replace(pool, gain=gain), *(item for item in choices if item is not pool)]
+    # What another card is faster by is no merit of the supernode.
+    if alike:
+        gain = against(best.plan, alike[0].plan, alike[0].slots[0].domains[0])
+    elif slot.group.nodes == 1:
         return choices
     else:
         card = inventory.accelerator(slot.group.accelerator)
         plan = as_pool(slot, card, workload_of(ask, ask.model), ask.able)
         gain = against(best.plan, plan, "the same cards in ordinary nodes") if plan else None
-    if gain is None:
-        return choices
-    if pool is not None and ask.least_gain is not None and gain.share < ask.least_gain:
-        return [replace(pool, gain=gain), *(item for item in choices if item is not pool)]
     return [replace(best, gain=gain), *choices[1:]]
 
 
@@ -171,8 +176,14 @@ def _in_pool(inventory: Inventory, choice: Choice) -> bool:
     return len(choice.slots) == 1 and not in_supernode(inventory, choice.slots)
 
 
-def _step_time(choice: Choice) -> float:
-    return choice.plan.predicted.step_time_s if choice.plan.predicted else 0.0
+def _rank(choice: Choice, spare: float) -> tuple[bool, float, float]:
+    """Return what is less of a better choice; plans that wait for data are all as long."""
+    found = choice.plan.predicted
+    if found is None:
+        return False, 0.0, 0.0
+    usable = [usable_gib(slot.offer) for slot in choice.slots]
+    worked = found.step_time_s - found.breakdown_s.get("data", 0.0)
+    return is_tight(found, usable, spare), found.step_time_s, worked
 
 
 def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
@@ -224,6 +235,7 @@ def workload_of(ask: Ask, model: Model) -> Workload:
         lora_rank=ask.lora_rank,
         fixed=ask.fixed,
         data_s=ask.data_s,
+        spare=ask.spare,
     )
 
 

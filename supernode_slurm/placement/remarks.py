@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..inventory import Inventory
+from ..plan import Plan
 from ..planner import alone
 from .choose import Ask, Choice, workload_of
 from .gain import in_supernode
@@ -15,7 +16,7 @@ def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
         *_worth(inventory, ask, choice),
         *_compare_alone(ask, choice),
         *_apart(choice),
-        *_calibrated(inventory, choice),
+        *(calibrated(inventory, choice.plan) if choice.plan.predicted else ()),
     ]
     devices = choice.plan.devices
     if ask.open_cards and devices != ask.cards[0][1]:
@@ -49,11 +50,11 @@ def _worth(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     return [f"to the pool: a supernode gains {choice.gain.share:+.0%}, the policy wants {least}"]
 
 
-def _calibrated(inventory: Inventory, choice: Choice) -> list[str]:
-    """Return whose constants the prediction stands on, if not the catalogue's."""
-    if choice.plan.predicted is None or not any(slot.offer.calibration for slot in choice.slots):
-        return []
+def calibrated(inventory: Inventory, plan: Plan) -> list[str]:
+    """Return whose constants a prediction stands on, if not the catalogue's."""
     own = inventory.calibration
+    if not own.constants or not any(own.concerns(group.accelerator) for group in plan.groups):
+        return []
     runs = f" ({own.runs} runs, unseen ones {own.error:.1%} off)" if own.runs else ""
     return [f"predicted with the constants of {own.source}{runs}"]
 

@@ -1,7 +1,16 @@
 """From a workload and devices on offer to ranked plans."""
 
-from .answers import Examined, Expected, Rejected, StageCost
-from .doors import alone, examine, plan_mixed, plan_uniform, predict, rejected, stage_costs
+from .answers import SPARE, Examined, Expected, Rejected, StageCost, is_tight
+from .doors import (
+    alone,
+    examine,
+    plan_mixed,
+    plan_uniform,
+    predict,
+    rejected,
+    stage_costs,
+    usable_gib,
+)
 from .trust import PUBLISHED, expected_error, kind_of
 from .workload import PRECISIONS, RECOMPUTE, Capabilities, Fixed, Layout, Offer, Workload
 
@@ -9,6 +18,7 @@ __all__ = [
     "PRECISIONS",
     "PUBLISHED",
     "RECOMPUTE",
+    "SPARE",
     "Capabilities",
     "Examined",
     "Expected",
@@ -21,10 +31,12 @@ __all__ = [
     "alone",
     "examine",
     "expected_error",
+    "is_tight",
     "kind_of",
     "plan_mixed",
     "plan_uniform",
     "predict",
     "rejected",
     "stage_costs",
+    "usable_gib",
 ]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..plan import Predicted
 from .workload import Layout
 
+SPARE = 0.05
+"""Share of the memory that training gets on a device: plans leave it where they can, and one that
+does not is tight. No published run that prints its micro-batch and its recomputation takes more
+(docs/accuracy.md)."""
 KEEP = 64
 """Plans that are returned where no other number is asked for."""
+
+
+def is_tight(found: Predicted, usable_gib: Sequence[float], spare: float = SPARE) -> bool:
+    """Tell whether less than ``spare`` of the memory is left on some device."""
+    pairs = zip(found.memory_gib, usable_gib, strict=True)
+    return any(gib > (1 - spare) * most * (1 + 1e-9) for gib, most in pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from . import rules
 from .answers import KEEP as ALL
 from .bounds import PartLoad, bound_s, bounds_s, rising
-from .costs import GIB, model_operations, plan_of, usable_gib
+from .costs import GIB, limit_gib, model_operations, plan_of, worked_s
 from .crossings import Crossings, Part
 from .mesh import Shape, meshes_of
 from .pipeline import Chain, Held
@@ -60,7 +60,7 @@ def chain_plans(
         for order in search.orders:
             plan = search.plan(search.ordered(candidate, order), limit)
             if plan is not None and plan.predicted is not None:
-                found = _Found(plan.predicted.step_time_s, number, plan)
+                found = _Found(worked_s(plan.predicted), number, plan)
                 bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
     if not best:
         raise search.error()
@@ -97,7 +97,7 @@ class _Search:
         self.cramped = False
         """Memory stood in the way of a layout."""
         self._parts = [self._all_parts(index) for index in range(len(offers))]
-        self._limits = [usable_gib(offer) * GIB for offer in offers]
+        self._limits = [limit_gib(workload, offer) * GIB for offer in offers]
         self._stages: dict[tuple[Part, bool, bool, float], StageLoad] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)

@@ -66,6 +66,16 @@ def usable_gib(offer: Offer) -> float:
     return (offer.accelerator.memory_gib or 0.0) * constants_of(offer).usable
 
 
+def limit_gib(workload: Workload, offer: Offer) -> float:
+    """Return the memory of a device that plans of a workload may take."""
+    return usable_gib(offer) * (1 - workload.spare)
+
+
+def worked_s(predicted: Predicted) -> float:
+    """Return the time of a step without waiting for data."""
+    return predicted.step_time_s - predicted.breakdown_s.get("data", 0.0)
+
+
 def model_operations(workload: Workload) -> float:
     """Return the operations that one step needs, without recomputation, attention causal.
 

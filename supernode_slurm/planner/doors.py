@@ -64,3 +64,10 @@ def rejected(workload: Workload, offer: Offer, able: Capabilities) -> tuple[Reje
     from . import own
 
     return own.rejected(workload, offer, able)
+
+
+def usable_gib(offer: Offer) -> float:
+    """Return the memory of a device that a training process gets."""
+    from . import costs
+
+    return costs.usable_gib(offer)

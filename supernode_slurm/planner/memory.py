@@ -103,25 +103,34 @@ def replicas(case: Case) -> tuple[Numbers, Numbers]:
 def stages_of(case: Case) -> tuple[Stage, Stage, Stage]:
     """Return the first, the second and the last stage; a stage that is not has no layers."""
     cut, dims = case.cut, case.dims
-    count = dims.global_batch / (cut.dp * cut.micro_batch)
     alone = (cut.pp == 1).astype(np.float64)
     some, none = np.ones(()), np.zeros(())
     mixture = dims.experts > 0
     dense = np.where(mixture, np.minimum(cut.first, dims.dense_layers), cut.first)
     places = (
-        (cut.first, dense, some, alone, 0),
-        (cut.second, np.where(mixture, 0.0, cut.second), none, none, 1),
-        (cut.last, np.where(mixture, 0.0, cut.last), none, 1 - alone, -1),
+        (cut.first, dense, some, alone, none),
+        (cut.second, np.where(mixture, 0.0, cut.second), none, none, some),
+        (cut.last, np.where(mixture, 0.0, cut.last), none, 1 - alone, cut.pp - 1),
     )
-    found = []
-    for layers, own, first, last, place in places:
-        behind = cut.pp - place if place >= 0 else np.ones(())
-        held = np.minimum(count, behind)
-        # Interleaving warms up with the chunks of all stages (Megatron-LM's schedule).
-        more = (cut.pp - 1) / cut.virtual * np.minimum(1.0, count / cut.pp)
-        held = np.maximum(np.where(cut.virtual > 1, held + more, held), 1.0)
-        found.append(Stage(own, layers - own, first, last, held))
+    found = [
+        Stage(own, layers - own, first, last, held_by(case, rank))
+        for layers, own, first, last, rank in places
+    ]
     return found[0], found[1], found[2]
+
+
+def held_by(case: Case, rank: Numbers) -> Numbers:
+    """Return how many micro-batches a stage holds the activations of at its peak.
+
+    The forward passes before its first backward pass, and one: pp - rank - 1 micro-batches, or
+    with chunks 2 (pp - rank - 1) + (vpp - 1) pp of them, of which a micro-batch is vpp
+    (schedules.py of Megatron-LM and of torch.distributed.pipelining).
+    """
+    cut = case.cut
+    count = case.dims.global_batch / (cut.dp * cut.micro_batch)
+    chunks = 2 * (cut.pp - rank - 1) + (cut.virtual - 1) * cut.pp + 1
+    held = np.where(cut.virtual > 1, chunks / cut.virtual, cut.pp - rank)
+    return np.maximum(np.minimum(count, held), 1.0)
 
 
 def memory_of(case: Case, constants: Constants) -> Memory:

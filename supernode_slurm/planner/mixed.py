@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from ..errors import PlanError
 from ..plan import Plan
 from .answers import KEEP
 from .chain import chain_plans
+from .costs import worked_s
 from .replicas import replica_plans
 from .uniform import plan_uniform
 from .workload import Capabilities, Fixed, Offer, Workload, agree_precision
@@ -21,8 +24,9 @@ def plan_mixed(
 
     Each offer is one group of the plan. Groups become data-parallel replicas with uneven
     samples, or consecutive pipeline stages with uneven layers, as the framework can run
-    them. Of the plans with stages only the best few are returned. Raises ``PlanError`` with
-    the reason of each way if there is none.
+    them. Of the plans with stages only the best few are returned. Where none leaves the
+    workload's ``spare`` of memory, those that fit without it are returned. Raises ``PlanError``
+    with the reason of each way if there is none.
     """
     if len(offers) == 1:
         return plan_uniform(workload, offers[0], capabilities, keep)
@@ -45,6 +49,8 @@ def plan_mixed(
             plans.extend(way(workload, offers, capabilities))
         except PlanError as error:
             reasons.append(str(error))
+    if not plans and workload.spare:
+        return plan_mixed(replace(workload, spare=0.0), offers, capabilities, keep)
     if not plans:
         raise PlanError("\n".join(reasons))
     return tuple(sorted(plans, key=_step_time)[:keep])
@@ -68,4 +74,5 @@ def _best_alone(workload: Workload, offer: Offer, capabilities: Capabilities) ->
 
 
 def _step_time(plan: Plan) -> float:
-    return plan.predicted.step_time_s if plan.predicted else float("inf")
+    # Plans that wait for data are all as long: what they compute decides.
+    return worked_s(plan.predicted) if plan.predicted else math.inf

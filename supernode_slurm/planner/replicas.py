@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
-from .costs import GIB, model_operations, plan_of, usable_gib
+from .costs import GIB, limit_gib, model_operations, plan_of
 from .mesh import MeshCost, Shape, meshes_of
 from .shortage import nothing_fits
 from .split import split_samples
@@ -117,7 +117,7 @@ class _Kind:
 
     def _fitting(self, sizes: Sequence[int], recompute: str) -> list[int]:
         """Return the first of rising micro-batches that fit."""
-        limit = usable_gib(self.offer)
+        limit = limit_gib(self.workload, self.offer)
         found: list[int] = []
         for size in sizes:
             if self.memory_gib(self._meshes[size, recompute]) > limit:

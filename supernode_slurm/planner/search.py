@@ -16,7 +16,7 @@ from .bounds import rising_parts
 from .build import case_of, cut_of
 from .case import Case, Cut, Numbers, numbers
 from .constants import constants_of
-from .costs import Costs, costs_of
+from .costs import GIB, Costs, costs_of, limit_gib
 from .folds import most_chunks, share, unfolded
 from .layer import Layers, layers_of
 from .memory import memory_of
@@ -32,8 +32,6 @@ CHUNK = 1 << 14
 
 FIRST = 1 << 11
 """Layouts that are costed first; in most searches no other can be among the best."""
-
-GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class Search:
         self._overlap = numbers(float(stack.overlap))
         blank = cut_of(Layout(1, 1, 1, (1,)), stack)
         self._frame = case_of(workload, offer, blank, stack, constants)
-        self._limit = float(constants.usable * self._frame.rates.memory_bytes)
+        self._limit = limit_gib(workload, offer) * GIB
         self.peak = float(self._frame.rates.peak) * offer.devices
         """Operations per second of all devices."""
 

@@ -63,24 +63,29 @@ def kind_of(model: Model, accelerator: Accelerator, stack: str, precision: str) 
 
 
 def expected_error(
-    plan: Plan, own: Mapping[tuple[str, str], tuple[int, float]] | None = None
+    plan: Plan, own: Mapping[tuple[str, str, str], tuple[int, float]] | None = None
 ) -> Expected:
     """Return the error of the kind of run that a plan is.
 
-    ``own`` holds what a site compared itself, by kind of model and card; it goes first. Of a kind
-    that was not published it is the larger one of what is known of the card and of the software;
-    where either is unknown, that of a source that the fit saw nothing of, with no runs.
+    ``own`` holds what a site compared itself, by kind of model, card and 16 or 8 bit; it goes
+    first, and where its constants were fitted to other runs of such cards, nothing is known. Of a
+    kind that was not published it is the larger one of what is known of the card and of the
+    software; where either is unknown, that of a source that the fit saw nothing of, with no runs.
     """
     own = own or {}
     cards = sorted({group.accelerator for group in plan.groups})
     experts = "experts" if _experts(plan) else "dense"
     shown = f"{_MODELS[experts]} on {' and '.join(cards)}"
-    compared = [own[experts, card] for card in cards if (experts, card) in own]
-    if len(compared) == len(cards):
-        runs, share = min(compared)[0], max(error for _, error in compared)
-        return Expected(share, runs, shown, own=True)
+    bits = _bits(plan.precision)
     if plan.training == "lora":
         return Expected(UNSEEN, 0, f"LoRA of {shown}")
+    compared = [own[experts, card, bits] for card in cards if (experts, card, bits) in own]
+    if len(compared) == len(cards):
+        runs, share = min(compared)[0], max(error for _, error in compared)
+        return Expected(share, runs, f"{shown}, {bits}", own=True)
+    if any(key[1] in cards for key in own):
+        fitted = "with constants that this site fitted to other runs"
+        return Expected(UNSEEN, 0, f"{shown}, {bits}, {fitted}")
     if len(cards) > 1:
         runs, share = SEVERAL
         if {key[1] for key in PUBLISHED}.issuperset(cards):

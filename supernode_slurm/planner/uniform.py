@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from .answers import KEEP
 from .costs import plan_of, predicted_at
@@ -18,10 +20,13 @@ def plan_uniform(
     Every legal layout is considered; those that cannot be among the best are left out by a time
     that they cannot beat. Sizes that the workload fixes are kept. Raises ``PlanError`` with the
     least memory that any layout needs if none fits, and names fixed sizes that stand in the way.
+    Where no layout leaves the workload's ``spare``, those that fit without it are returned.
     """
     workload = agree_precision(workload, [offer], able)
     search = Search(workload, offer, able)
     found = search.best(keep)
+    if not found.layouts and workload.spare:
+        return plan_uniform(replace(workload, spare=0.0), offer, able, keep)
     if not found.layouts and workload.fixed != Fixed():
         raise impossible(workload, offer, able, search.least_gib)
     if not found.layouts:

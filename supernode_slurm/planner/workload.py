@@ -61,6 +61,8 @@ class Workload:
     fixed: Fixed = Fixed()
     data_s: float = 0.0
     """Measured time to load the data of one step, which computation hides."""
+    spare: float = 0.0
+    """Share of the memory of a device that plans leave, unless none then fits."""
 
     def __post_init__(self) -> None:
         if self.sequence < 1 or self.global_batch < 1:
@@ -77,6 +79,8 @@ class Workload:
             raise PlanError(f"LoRA of {self.model.name}, a mixture of experts, is not planned")
         if self.lora_rank < 1:
             raise PlanError(f"the rank of LoRA must be positive, got {self.lora_rank}")
+        if not 0 <= self.spare < 1:
+            raise PlanError(f"the memory to spare must be a share from 0 to 1, got {self.spare}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,11 @@ from .free import fastest_free, free_room
 from .layouts import parse_layout, plan_words, words
 from .limit import PARTS
 from .move import Batch, Move, move
-from .study import SPARE, Ranked, Study, is_tight, study, where
+from .study import Ranked, Study, study, where
 from .wiring import Variant, Wiring, parse_kinds, parse_ratios, wiring
 
 __all__ = [
     "PARTS",
-    "SPARE",
     "Batch",
     "Cost",
     "Curve",
@@ -29,7 +28,6 @@ __all__ = [
     "explain_alone",
     "fastest_free",
     "free_room",
-    "is_tight",
     "leading",
     "move",
     "parse_kinds",

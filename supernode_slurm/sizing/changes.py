@@ -48,13 +48,13 @@ def changes(asked: Question, plan: Plan, progress: Callable[[str], None]) -> tup
 
 
 def leading(found: Sequence[Change], count: int) -> list[Change]:
-    """Return the first changes, of several lower precisions the best alone."""
+    """Return the first changes, of several lower precisions the best alone; memory left always."""
     shown: list[Change] = []
     for item in found:
         lower = item.name in LOW_PRECISIONS
         if not (lower and any(other.name in LOW_PRECISIONS for other in shown)):
             shown.append(item)
-    return shown[:count]
+    return [*shown[:count], *(item for item in shown[count:] if item.name == "spare")]
 
 
 def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Question]]:
@@ -67,6 +67,9 @@ def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Questio
         yield "fabric", "twice the scale-up bandwidth", offers(_twice_fabric)
     if any(offer.group.nodes > offer.domain_nodes for offer in asked.offers):
         yield "domain", "one supernode around all of its cards", offers(_one_domain)
+    if asked.workload.spare:
+        full = replace(asked.workload, spare=0.0)
+        yield "spare", "no memory left (--spare-memory 0)", replace(asked, workload=full)
     yield "memory", "cards with twice the memory", offers(_twice_memory)
     workload = asked.workload
     yield "batch", "twice the global batch", asked.with_batch(2 * workload.global_batch)

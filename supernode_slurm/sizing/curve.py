@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from ..errors import PlanError, UsageError
 from ..inventory import Supernode
-from ..placement import Ask, Room, Slot, Wanted, choose, find_slots
+from ..placement import Ask, Room, Slot, Wanted, calibrated, choose, find_slots
 from ..plan import Plan
-from ..planner import Offer
+from ..planner import Expected, Offer, expected_error, is_tight, usable_gib
 from .cost import Cost, cost_of
 from .limit import limit_of
 from .question import predicted_of, question_of
@@ -58,6 +58,10 @@ class Point:
     """Why there is no plan."""
     cost: Cost | None = None
     """Of one step."""
+    usable_gib: float = 0.0
+    """Memory of a device that a training process gets."""
+    tight: bool = False
+    """Less than ``SPARE`` of it is left."""
     brings: float | None = None
     """What each added card brings, over what a card brings where it brings most; None at first."""
 
@@ -77,6 +81,8 @@ class Curve:
     """First number at which a step takes longer than with fewer cards."""
     data_bound: int | None
     """First number at which loading of data limits the step."""
+    expected: Expected
+    remarks: tuple[str, ...]
 
 
 def parse_range(text: str) -> Range | None:
@@ -114,7 +120,17 @@ def curve(room: Room, ask: Ask, numbers: Range, progress: Callable[[str], None])
         raise PlanError("\n".join(dict.fromkeys(point.problem for point in points)))
     whole = _marked(points)
     owned = max(capacity(room, slot) for slot in slots) // each
-    return Curve(kind, whole, owned, _sweet(whole), _loses(whole), _data_bound(whole))
+    first = next(point.plan for point in whole if point.plan)
+    return Curve(
+        kind=kind,
+        points=whole,
+        owned=owned,
+        sweet=_sweet(whole),
+        loses=_loses(whole),
+        data_bound=_data_bound(whole),
+        expected=expected_error(first, room.inventory.calibration.errors),
+        remarks=tuple(calibrated(room.inventory, first)),
+    )
 
 
 def _point(room: Room, ask: Ask, slots: list[Slot], cards: int) -> Point:
@@ -128,7 +144,17 @@ def _point(room: Room, ask: Ask, slots: list[Slot], cards: int) -> Point:
             place, plan = where(best.slots), best.plan
     except PlanError as error:
         return Point(cards, devices, None, beyond=beyond, problem=str(error))
-    return Point(cards, devices, plan, place, beyond, cost=cost_of(room.inventory, plan))
+    usable = usable_gib(slots[0].offer)
+    return Point(
+        cards=cards,
+        devices=devices,
+        plan=plan,
+        where=place,
+        beyond=beyond,
+        cost=cost_of(room.inventory, plan),
+        usable_gib=usable,
+        tight=is_tight(predicted_of(plan), [usable]),
+    )
 
 
 def capacity(room: Room, slot: Slot) -> int:

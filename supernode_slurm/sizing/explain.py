@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields, replace
 from ..errors import PlanError
 from ..placement import Ask, Room, places
 from ..plan import Plan, Predicted
-from ..planner import Examined, Fixed, Layout, StageCost, examine, stage_costs
+from ..planner import Examined, Fixed, Layout, StageCost, examine, stage_costs, usable_gib
 from .layouts import filled, keeps, layout_of
-from .question import Question, predicted_of, question_of, usable_gib
+from .question import Question, predicted_of, question_of
 
 
 @dataclass(frozen=True, slots=True)

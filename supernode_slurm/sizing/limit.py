@@ -23,18 +23,15 @@ PARTS = {
 """The parts of a step, in words."""
 _TODO = {
     "compute": "faster arithmetic or more cards shorten it",
-    "tp": "a faster fabric or a smaller TP does",
-    "cp": "shorter sequences or a faster fabric do",
-    "ep": "a faster fabric or larger micro-batches do",
-    "pp": "a faster network or fewer stages do",
-    "bubble": "more micro-batches, a larger batch or fewer stages do",
-    "dp": "a faster network or a larger batch does",
-    "optimizer": "sharding it over more replicas does",
     "data": "no card shortens it: make loading faster before cards are bought",
     "memory": "it forces a slower layout",
 }
+_HELPS = ("domain", "fabric", "network", "memory", "batch")
+"""Changes that may shorten what is no computation."""
 LEAST = 0.1
 """A loss that takes less of a step than this does not limit it."""
+HELPS = 0.01
+"""A change that gains less does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,20 @@ def limit_of(plan: Plan, brought: Sequence[Change], data_s: float = 0.0) -> Limi
     else:
         worst = worst if losses.get(worst, 0.0) >= LEAST else "compute"
         share = shares.get(worst, 0.0)
-        words = f"{part_words(worst)}, {share:.0%} of a step: {_TODO.get(worst, '')}"
+        words = f"{part_words(worst)}, {share:.0%} of a step: {_TODO.get(worst) or _helps(brought)}"
     if data_s > step_s / 2:
         most = step_s / data_s - 1
         words += f"; {most:+.1%} at most, then loading of data limits ({data_s:.4g} s)"
     return Limit(worst, share, words)
+
+
+def _helps(brought: Sequence[Change]) -> str:
+    """Return which of the changes that were tried shorten a step most."""
+    found = [item for item in brought if item.name in _HELPS and item.gain >= HELPS]
+    if not found:
+        return "no faster link, more memory or larger batch that was tried brings 1%"
+    best = max(found, key=lambda item: item.gain)
+    return f"{best.words} helps most, {best.gain:+.0%}"
 
 
 def part_words(name: str) -> str:

@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from ..catalogue import Accelerator
 from ..errors import PlanError
 from ..frameworks import capabilities, known_on, resume
-from ..placement import Ask, Choice, Room, choose, in_supernode, ordinary_offer
+from ..placement import Ask, Choice, Room, calibrated, choose, in_supernode, ordinary_offer
 from ..plan import Predicted
-from ..planner import Capabilities, Fixed, Layout, examine
+from ..planner import (
+    Capabilities,
+    Expected,
+    Fixed,
+    Layout,
+    examine,
+    expected_error,
+    is_tight,
+    usable_gib,
+)
 from .changes import TRAFFIC
 from .layouts import filled, layout_of
-from .question import Question, predicted_of, question_of, usable_gib
+from .question import Question, predicted_of, question_of
 
 MOST = 2
 """The batch to start with is this many times the present one: training was tuned for that one, and
@@ -73,6 +82,10 @@ class Move:
     batch: Batch
     resumes: tuple[Resumed, ...]
     """The checkpoint under the new layout: the plan's own framework first."""
+    tight: bool
+    """The new layout leaves less than ``SPARE`` of the memory that training gets."""
+    expected: Expected
+    remarks: tuple[str, ...]
 
 
 def move(room: Room, ask: Ask, fixed: Fixed, present_batch: int | None) -> Move:
@@ -110,6 +123,9 @@ def move(room: Room, ask: Ask, fixed: Fixed, present_batch: int | None) -> Move:
         layout_gain=layout_gain,
         batch=_batch(asked, present),
         resumes=resumes((old_asked, old), (asked, new)),
+        tight=is_tight(found, [usable_gib(asked.offers[0])]),
+        expected=expected_error(plan, room.inventory.calibration.errors),
+        remarks=tuple(calibrated(room.inventory, plan)),
     )
 
 

@@ -55,10 +55,3 @@ def predicted_of(plan: Plan) -> Predicted:
     if plan.predicted is None:
         raise PlanError("placed, not planned: nothing is predicted")
     return plan.predicted
-
-
-def usable_gib(offer: Offer) -> float:
-    """Return the memory of a device that a training process gets."""
-    from ..planner import costs
-
-    return costs.usable_gib(offer)

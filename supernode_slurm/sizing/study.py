@@ -10,26 +10,26 @@ from ..inventory import Inventory
 from ..placement import Ask, Choice, Room, Slot, choose, remarks
 from ..plan import Plan, Predicted
 from ..planner import (
+    SPARE,
     Expected,
     Fixed,
     Rejected,
     StageCost,
     expected_error,
+    is_tight,
     predict,
     rejected,
+    usable_gib,
 )
 from .changes import Change, changes
 from .cost import Cost, cost_of
 from .explain import Explained, explain, stages_of
 from .layouts import layout_of
 from .limit import Limit, limit_of
-from .question import Question, predicted_of, question_of, usable_gib
+from .question import Question, predicted_of, question_of
 
 SHOWN = 3
 """Refused layouts that are worth showing."""
-SPARE = 0.05
-"""Share of a device's memory; a plan that leaves less is tight. It is less than what the
-prediction of memory may be wrong by."""
 WORTH = 0.01
 """A change that gains less is not shown."""
 
@@ -91,11 +91,7 @@ def study(
     """
     inventory = room.inventory
     choices = choose(room, ask)
-    compared = {
-        (item.model, item.accelerator): (item.runs, item.error)
-        for item in inventory.calibration.compared
-    }
-    expected = expected_error(choices[0].plan, compared)
+    expected = expected_error(choices[0].plan, inventory.calibration.errors)
     best = choices[0]
     asked = question_of(ask, best.slots)
     margin = predicted_of(best.plan).step_time_s * (1 + expected.share / 2)
@@ -123,11 +119,6 @@ def _ranked(inventory: Inventory, choice: Choice, tie: bool) -> Ranked:
     usable = tuple(usable_gib(slot.offer) for slot in choice.slots)
     tight = is_tight(predicted_of(choice.plan), usable)
     return Ranked(choice, tie, tight, usable, cost_of(inventory, choice.plan))
-
-
-def is_tight(found: Predicted, usable: Sequence[float]) -> bool:
-    """Tell whether less than ``SPARE`` of the memory is left on some device."""
-    return any(gib > (1 - SPARE) * most for gib, most in zip(found.memory_gib, usable, strict=True))
 
 
 def _distinct(choices: Iterable[Choice]) -> list[Choice]:

@@ -9,12 +9,12 @@ from itertools import product
 from ..errors import PlanError, UsageError, nearest
 from ..inventory import Inventory, Pool, Supernode
 from ..inventory.schema import INTERCONNECTS
-from ..placement import Ask, Choice, Room, choose, meshed
+from ..placement import Ask, Choice, Room, calibrated, choose, meshed
 from ..plan import Plan
-from ..planner import Offer
+from ..planner import Expected, Offer, expected_error, is_tight, usable_gib
 from .cost import Cost, cost_of
-from .question import predicted_of, question_of, usable_gib
-from .study import is_tight, silent
+from .question import predicted_of, question_of
+from .study import silent
 
 WORTH = 0.01
 """A variant that saves less of a step is not called better."""
@@ -49,6 +49,8 @@ class Wiring:
     """The first is what the site has."""
     uses_network: bool
     """The job leaves its scale-up fabric."""
+    expected: Expected
+    remarks: tuple[str, ...]
 
     @property
     def best(self) -> Variant:
@@ -137,7 +139,13 @@ def wiring(
                 tight=is_tight(predicted_of(plan), [usable_gib(offer)]),
             )
         )
-    return Wiring(choice, tuple(found), offer.devices > offer.domain_devices)
+    return Wiring(
+        choice=choice,
+        variants=tuple(found),
+        uses_network=offer.devices > offer.domain_devices,
+        expected=expected_error(choice.plan, room.inventory.calibration.errors),
+        remarks=tuple(calibrated(room.inventory, choice.plan)),
+    )
 
 
 def _wired(offer: Offer, kind: str, domain: Supernode | Pool) -> Offer:

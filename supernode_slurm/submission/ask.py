@@ -11,7 +11,7 @@ from ..frameworks import assumed, capabilities, known_on
 from ..frameworks import names as framework_names
 from ..inventory import Inventory
 from ..placement import Ask, Limits
-from ..planner import PRECISIONS, Capabilities, Fixed
+from ..planner import PRECISIONS, SPARE, Capabilities, Fixed
 from .bounds import limits_of
 from .cards import Group, asked_groups
 from .settings import Settings, of_component
@@ -71,6 +71,7 @@ def make_ask(
         lora_rank=_positive(said, "lora-rank") if training == "lora" else 1,
         fixed=_fixed(said),
         data_s=_seconds(said, "data-time"),
+        spare=_spare(said),
         limits=tuple(limits),
         least_gain=inventory.policy.supernode_gain,
         prefer=_prefer(inventory, said, cards),
@@ -201,6 +202,15 @@ def _seconds(said: Settings, name: str) -> float:
     if not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", text):
         raise UsageError(f"{said.said(name)}: expected seconds, like 0.5")
     return float(text)
+
+
+def _spare(said: Settings) -> float:
+    text = said.values.get("spare-memory")
+    if text is None:
+        return SPARE
+    if not re.fullmatch(r"[0-9]{1,2}(?:\.[0-9]{1,9})?%?", text):
+        raise UsageError(f"{said.said('spare-memory')}: expected a percentage below 100, like 10")
+    return float(text.rstrip("%")) / 100
 
 
 def _positive(said: Settings, name: str) -> int:

@@ -26,6 +26,7 @@ PLANNING = (
     Option("lora-rank", "N", "Rank of the adapters [default: 16]."),
     Option("precision", "NAME", "bf16, fp16, fp8, mxfp8 or nvfp4 [default: bf16]."),
     Option("data-time", "SECONDS", "Measured time to load the data of a step [default: 0]."),
+    Option("spare-memory", "PERCENT", "Memory of a device that a plan leaves free [default: 5]."),
     Option("framework", "NAME", "megatron, torch, flagscale ... [default: by the cards]."),
 )
 """What is planned: for ``sn plan`` and ``sn-submit``, on ``#SN`` lines, in SN_* variables and the
