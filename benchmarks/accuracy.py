@@ -28,7 +28,7 @@ from supernode_slurm.calibration.judge import Judged, Order, judge, order
 from supernode_slurm.calibration.predictor import Predictor
 from supernode_slurm.calibration.runs import Run, runs_of
 from supernode_slurm.calibration.sections import sections_of
-from supernode_slurm.planner import trust
+from supernode_slurm.planner import SPARE, trust
 from supernode_slurm.planner.costs import model_operations
 
 DEALS = 3
@@ -49,6 +49,9 @@ BEYOND = ("ascend_modellink_llama3.1_8b_128k",)
 
 OPEN = ("mlm_readme_h100", "torchtitan_t5", "torchtitan_t6")
 """Left out: micro-batch, virtual stages or recomputation are not printed."""
+
+ASSUMED = "MegaScale"
+"""Its runs print neither micro-batch nor recomputation: a micro-batch of 1, and none."""
 
 LINES: tuple[tuple[str, Callable[[Run], bool], float, float], ...] = (
     ("all fair runs", lambda run: True, 8.5, 7),
@@ -84,14 +87,25 @@ class Evaluated:
     trained: NDArray[np.float64]
     values: dict[str, float]
     mixed: list[Run]
-    mixed_size: NDArray[np.float64]
-    """|predicted / measured - 1| of each of them, unseen."""
+    mixed_unseen: NDArray[np.float64]
+    """Of those on several kinds, a row for each deal."""
     measured: NDArray[np.float64]
+    mixed_measured: NDArray[np.float64]
 
     @property
     def off(self) -> NDArray[np.float64]:
         """Return predicted over measured time, less 1, in the mean of the deals."""
         return np.asarray((self.unseen / self.measured - 1).mean(axis=0))
+
+    @property
+    def mixed_off(self) -> NDArray[np.float64]:
+        """Return the same of runs on several kinds of cards."""
+        return np.asarray((self.mixed_unseen / self.mixed_measured - 1).mean(axis=0))
+
+    @property
+    def mixed_size(self) -> NDArray[np.float64]:
+        """Return the size of that, in the mean of the deals."""
+        return np.asarray(np.abs(self.mixed_unseen / self.mixed_measured - 1).mean(axis=0))
 
     @property
     def size(self) -> NDArray[np.float64]:
@@ -104,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
     words = [word for word in argv[1:] if not word.startswith("-")]
     plot = words.pop() if "--plot" in argv else ""
     document = read_runs(Path(words[0]) if words else RUNS)
-    runs, _ = runs_of(document)
+    runs = given(document)
     done = evaluate(runs)
     for text in (
         required(done),
@@ -114,6 +128,7 @@ def main(argv: Sequence[str]) -> int:
         memory(runs),
         parts(document),
         largest(done, 400 if "--rows" in argv else 12),
+        peers(done),
     ):
         print(text, end="\n\n")
     if "--fit" in argv:
@@ -124,6 +139,14 @@ def main(argv: Sequence[str]) -> int:
 
         Path(plot).write_text(drawn(points(done)), encoding="utf-8")
     return 0
+
+
+def given(document: Mapping[str, Any]) -> list[Run]:
+    """Return the runs of a table that print a layout, with what is assumed of some."""
+    return [
+        replace(run, open_micro_batch=False, open_recompute=False) if _of(run, ASSUMED) else run
+        for run in runs_of(document)[0]
+    ]
 
 
 def fair(run: Run) -> bool:
@@ -154,8 +177,9 @@ def evaluate(runs: Sequence[Run]) -> Evaluated:
         trained=times(predictor, values),
         values=fit_mixed(mixed, values),
         mixed=mixed,
-        mixed_size=unseen_mixed(mixed, values),
+        mixed_unseen=unseen_mixed(mixed, values),
         measured=measured,
+        mixed_measured=np.array([run.measured_s for run in mixed], float),
     )
 
 
@@ -166,14 +190,14 @@ def dealt(runs: Sequence[Run], deal: int) -> list[tuple[NDArray[np.intp], NDArra
 
 
 def unseen_mixed(runs: Sequence[Run], base: Mapping[str, float]) -> NDArray[np.float64]:
-    """Return the errors of runs on several kinds of cards, in the mean of the deals."""
-    size = np.empty((DEALS, len(runs)))
+    """Return the step times of runs on several kinds of cards, a row for each deal."""
+    found = np.empty((DEALS, len(runs)))
     for deal in range(DEALS):
         for inside, outside in dealt(runs, deal):
             values = fit_mixed([runs[place] for place in outside], base)
             judged = judge([runs[place] for place in inside], values)
-            size[deal, inside] = [abs(item.off or 0.0) for item in judged]
-    return np.asarray(size.mean(axis=0))
+            found[deal, inside] = [item.step_time_s for item in judged]
+    return found
 
 
 def required(done: Evaluated) -> str:
@@ -210,8 +234,9 @@ def required(done: Evaluated) -> str:
 
 
 def orders(done: Evaluated) -> list[Order]:
-    """Return for each deal how well layouts of one job are ranked."""
-    return [order(done.predictor.runs, unseen.tolist()) for unseen in done.unseen]
+    """Return for each deal how well layouts of one job are ranked, mixed cards among them."""
+    runs = [*done.predictor.runs, *done.mixed]
+    return [order(runs, unseen.tolist()) for unseen in np.hstack([done.unseen, done.mixed_unseen])]
 
 
 def by_source(done: Evaluated) -> str:
@@ -273,6 +298,14 @@ def memory(runs: Sequence[Run]) -> str:
     share = f"{len(refused) / len(ran):.1%}"
     name = "called out of memory, though it ran"
     rows.append([name, "2 %", "1 %", share, f"of {len(ran)}: {', '.join(refused)}"])
+    failed = [item for item in judge(runs) if item.run.failed]
+    for name, mixed in (("printed as out of memory or failed", False), ("the same, mixed", True)):
+        said = [not item.fits for item in failed if item.run.mixed == mixed]
+        rows.append([f"{name}, called so", "", "", f"{sum(said)} of {len(said)}", ""])
+    whole = [item for item in ran if not (item.run.open_micro_batch or item.run.open_recompute)]
+    tight = [item.run.id for item in whole if item.taken > 1 - SPARE]
+    name = f"took more than {1 - SPARE:.0%} of what training gets"
+    rows.append([name, "", "", f"{len(tight) / len(whole):.1%}", f"of {len(whole)} printed whole"])
     return table(["", "must", "goal", "reached: mean (median)", ""], rows)
 
 
@@ -297,17 +330,48 @@ def readings(judged: Sequence[Judged]) -> NDArray[np.float64]:
 
 def largest(done: Evaluated, most: int) -> str:
     """Return the runs that are predicted worst."""
-    places = np.argsort(-np.abs(done.off))[:most]
+    runs = [*done.predictor.runs, *done.mixed]
+    measured = np.concatenate([done.measured, done.mixed_measured])
+    off = np.concatenate([done.off, done.mixed_off])
     rows = [
         [
-            done.predictor.runs[place].id,
-            f"{done.measured[place]:.3f}",
-            f"{done.measured[place] * (1 + done.off[place]):.3f}",
-            f"{done.off[place]:+.1%}",
+            runs[place].id,
+            f"{measured[place]:.3f}",
+            f"{measured[place] * (1 + off[place]):.3f}",
+            f"{off[place]:+.1%}",
         ]
-        for place in places
+        for place in np.argsort(-np.abs(off))[:most]
     ]
     return table(["run", "measured s", "predicted s", "error"], rows)
+
+
+SEVERAL = "several kinds"
+PEERS = (
+    (
+        "calculon caa4b11",
+        "Korthikanti table 5, which its A100 file was tuned on: 9",
+        "4.5 %",
+        "Kort",
+    ),
+    ("calculon caa4b11", "SC21 table 1: 10", "10.3 %", "SC21) Table 1"),
+    ("calculon caa4b11", "MegaScale's of Megatron-LM: 8", "7.5 %", "MegaScale"),
+    ("llm-analysis d841e40, efficiency 0.5", "SC21 table 1: 10", "46.4 %", "SC21) Table 1"),
+    ("llm-analysis d841e40, efficiency 0.5", "llm-foundry, H100: 6", "13.2 %", "H100 80GB BF16"),
+    ("Sailor cf2c8e3, profiles of these very machines", "GH200: 25", "8.4 to 10.1 %", "Sailor"),
+    ("Metis 4b24046 (Sailor's port), the same profiles", "GH200: 25", "11.0 to 12.0 %", "Sailor"),
+    ("AMP 72eeea4", "its own trials on V100 and T4: 43", "49.4 %", SEVERAL),
+)
+"""Tool, its runs, its mean error on them, and what those runs' source is called here."""
+
+
+def peers(done: Evaluated) -> str:
+    """Return what other tools reached on such runs, beside this model on the same sources."""
+    rows = []
+    for tool, runs, error, source in PEERS:
+        chosen = [source in run.source for run in done.predictor.runs]
+        size = done.mixed_size if source == SEVERAL else done.size[chosen]
+        rows.append([tool, runs, error, f"{size.mean():.1%} of {size.size}"])
+    return table(["tool (revision)", "its runs", "its mean error", "here"], rows)
 
 
 def neighbours(done: Evaluated) -> NDArray[np.float64]:

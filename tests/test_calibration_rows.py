@@ -107,8 +107,9 @@ WRONG = [
 def test_a_wrong_row_is_left_out_alone_with_field_and_value(
     raw: object, field: str, more: str
 ) -> None:
-    runs, skipped = runs_of({"measurements": [RUN, raw, {**RUN, "id": "after"}]})
-    assert [one.id for one in runs] == ["ours", "after"]
+    before, after = {**RUN, "id": "before"}, {**RUN, "id": "after"}
+    runs, skipped = runs_of({"measurements": [before, raw, after]})
+    assert [one.id for one in runs] == ["before", "after"]
     assert field in skipped[0].why
     assert more in skipped[0].why
 
@@ -428,16 +429,16 @@ def test_assumed_words_are_told_in_json_and_text(tmp_path: Path) -> None:
     told = changed(stack="megatron")
     told["parallel"] |= {"zero_stage": 1}
     told["hardware"] |= {"inter_bw_Gbps_per_card": 400}
-    opened = changed(id="open", model__vocab=None, parallel__micro_batch=None, model__tie=True)
+    opened = changed(id="open", model__vocab=None, parallel__micro_batch=None, model__colour="red")
     opened["parallel"] |= {"precision": None, "recompute": None}
     path = write_runs(tmp_path / "runs.json", [told, opened])
     first, second = json.loads(run("calibrate", str(path), "--json").stdout)["runs"]
     assert (first["assumed"], first["stack"], first["stack_assumed"]) == ([], "megatron", False)
     assert (second["stack"], second["stack_assumed"]) == ("megatron", True)
     said = [note.split()[0] for note in second["assumed"]]
-    assert {"vocab", "precision", "stack", "micro_batch", "recompute", "model.tie"} <= set(said)
+    assert {"vocab", "precision", "stack", "micro_batch", "recompute", "model.colour"} <= set(said)
     shown = run("calibrate", str(path), "--rows").stdout
-    assert "1 runs do not print all" in shown
+    assert "not all is printed of 1 run:" in shown
     assert "megatron (assumed)" in shown
     assert "fitted to published runs" not in shown
     write_runs(path, [changed(source="TorchTitan paper")])
@@ -537,3 +538,38 @@ def test_a_file_with_nothing_but_sections_is_compared(tmp_path: Path) -> None:
     shown = run("calibrate", str(path)).stdout
     assert "15 times of layers" in shown
     assert "10 parts of memory" in shown
+
+
+def test_the_sample_of_the_document_is_a_likely_run(tmp_path: Path) -> None:
+    text = (ROOT / "docs/calibrate.md").read_text(encoding="utf-8")
+    lines = text[text.index("    measurements:\n") :].split("\n\n")[0].split("\n")
+    path = tmp_path / "sample.yaml"
+    path.write_text("\n".join(line[4:] for line in lines) + "\n", encoding="utf-8")
+    runs, skipped = runs_of(read_runs(path))
+    (found,) = judge(runs)
+    assert not skipped
+    assert found.off == pytest.approx(0, abs=0.1)
+    assert found.memory_off == pytest.approx(0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("part", "slip", "meant"),
+    [
+        ("parallel", "recmpute", "parallel.recompute"),
+        ("parallel", "micro_bath", "parallel.micro_batch"),
+        ("measured", "step_time", "measured.step_time_s"),
+        ("", "modle", "model"),
+    ],
+)
+def test_the_slip_of_a_name_is_no_run(part: str, slip: str, meant: str) -> None:
+    row = {**RUN, "id": "slip"}
+    row = {**row, part: {**row[part], slip: 1}} if part else {**row, slip: 1}
+    runs, skipped = runs_of({"measurements": [row, {**RUN, "id": "other"}]})
+    assert [run.id for run in runs] == ["other"]
+    assert f"did you mean {meant}?" in skipped[0].why
+
+
+def test_an_id_stands_for_one_run() -> None:
+    runs, skipped = runs_of({"measurements": [{**RUN, "id": "a"}, {**RUN, "id": "a"}]})
+    assert len(runs) == len(skipped) == 1
+    assert "another run has this id" in skipped[0].why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from typing import Any
@@ -56,6 +57,14 @@ TOLD = {
 }
 """Fields that are words or lists, and those that repeat what others say."""
 
+READ = (
+    *("id", "source", "stack", "framework", "model", "hardware", "parallel", "measured"),
+    *("derived_step_time_s", "suspect", "date", "year", "release", "notes"),
+)
+"""Names of a row."""
+ALIKE = 0.8
+"""A name so like one that is read is a slip of it (difflib's ratio)."""
+
 YES = ("true", "yes", "on", "1", "y", "enabled")
 NO = ("false", "no", "off", "0", "n", "disabled", "none")
 
@@ -82,8 +91,9 @@ def fields_of(raw: object) -> dict[str, Any]:
     measured = raw.get("measured") or {}
     if not isinstance(measured, dict):
         raise PlanError(f"measured must hold names and numbers, got {measured!r:.40}")
+    _spelled(raw | {"measured": measured})
     found["measured"] = _failed(measured)
-    for part in ("model", "hardware", "parallel", "measured"):
+    for part in _PARTS:
         found[part] = _part(part, found[part])
     found["parallel"]["zero_stage"] = _zero(found["parallel"].get("zero_stage"))
     derived = raw.get("derived_step_time_s")
@@ -91,6 +101,21 @@ def fields_of(raw: object) -> dict[str, Any]:
         None if derived is None else amount(derived, "derived_step_time_s")
     )
     return found
+
+
+def _spelled(raw: dict[str, Any]) -> None:
+    """Refuse names that nothing reads and that are all but one that is."""
+    parts: dict[str, Any] = {f"{part}.": raw[part] for part in _PARTS} | {"": raw}
+    for part, names in parts.items():
+        known = _known(part[:-1]) if part else READ
+        for name in map(str, names):
+            close = [] if name in known else difflib.get_close_matches(name, known, 1, ALIKE)
+            if close:
+                raise PlanError(f"{part}{name} is not read; did you mean {part}{close[0]}?")
+
+
+def _known(part: str) -> set[str]:
+    return {*TOLD.get(part, ()), *(name for table in _TABLES for name in table.get(part, ()))}
 
 
 def said(raw: dict[str, Any], part: str) -> str:
@@ -102,7 +127,7 @@ def unread(raw: dict[str, Any]) -> list[str]:
     """Return the fields of a row that nothing reads, as ``part.name``."""
     found = []
     for part in ("model", "hardware", "parallel"):
-        known = {*TOLD[part], *(name for table in _TABLES for name in table.get(part, ()))}
+        known = _known(part)
         found += [
             f"{part}.{name}"
             for name in raw[part]
@@ -111,6 +136,7 @@ def unread(raw: dict[str, Any]) -> list[str]:
     return found
 
 
+_PARTS = ("model", "hardware", "parallel", "measured")
 _TABLES = (COUNTS, MAYBE, AMOUNTS, SWITCHES)
 
 

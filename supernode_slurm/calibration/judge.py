@@ -29,7 +29,8 @@ class Judged:
     memory_gib: float
     """As a tool would show it."""
     breakdown: dict[str, float]
-    fits: bool
+    taken: float
+    """Of the memory that training gets."""
     recompute: float
     """Share of the layers taken to compute all again, where the run does not print it."""
     micro_batch: int
@@ -44,6 +45,11 @@ class Judged:
             share = f"{self.recompute:.0%} of the layers" if self.recompute else "none"
             notes.append(f"recompute {share}: the least that fits")
         return tuple(notes)
+
+    @property
+    def fits(self) -> bool:
+        """Tell whether the memory is there."""
+        return self.taken <= 1 + 1e-9
 
     @property
     def off(self) -> float | None:
@@ -197,7 +203,7 @@ def _uniform(predictor: Predictor, runs: Sequence[Run], constants: Constants) ->
             breakdown={
                 name: float(np.broadcast_to(part, size)[row]) for name, part in parts.items()
             },
-            fits=bool(predicted.memory.peak[row] <= predicted.limit[row] * (1 + 1e-9)),
+            taken=float(predicted.memory.peak[row] / predicted.limit[row]),
             recompute=float(predictor.cut.full[row]) if closed.open_recompute else 0.0,
             micro_batch=closed.layout.micro_batch,
         )
@@ -212,7 +218,7 @@ def _mixed(run: Run, values: Mapping[str, float] | None) -> Judged:
         step_time_s=found.time_s,
         memory_gib=found.reading_bytes / GIB,
         breakdown=found.breakdown_s,
-        fits=found.memory_bytes <= found.limit_bytes,
+        taken=found.memory_bytes / found.limit_bytes,
         recompute=0.0,
         micro_batch=run.layout.micro_batch,
     )

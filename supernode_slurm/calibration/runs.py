@@ -68,7 +68,12 @@ def runs_of(document: Mapping[str, Any]) -> tuple[list[Run], list[Skipped]]:
     """Return the runs of a table, and those that say too little."""
     runs: list[Run] = []
     skipped: list[Skipped] = []
+    seen: set[str] = set()
     for name, raw in rows_of(document, ("measurements", "heterogeneous")):
+        if name in seen:
+            skipped.append(Skipped(name, "another run has this id: give each its own"))
+            continue
+        seen.add(name)
         try:
             runs.append(run_of(raw, name))
         except PlanError as error:

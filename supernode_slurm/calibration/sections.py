@@ -112,7 +112,8 @@ def _run(raw: object, name: str, quantities: tuple[str, ...]) -> tuple[Run, dict
     if not parallel.get("dp"):
         count = _whole(hardware, "count")
         parallel["dp"] = count // ranks if count % ranks == 0 else 1
-    batch = _whole(parallel, "dp") * _whole(parallel, "micro_batch") * _whole(parallel, "pp")
+    once = _whole(parallel, "dp") * _whole(parallel, "micro_batch")
+    batch = 2 * once * _whole(parallel, "pp")  # More than a pipeline holds.
     parallel.setdefault("global_batch", batch)
     if parallel.get("precision") is None:
         parallel["precision"] = "fp16"

@@ -206,7 +206,7 @@ def _print_scores(judged: Sequence[Judged], ranked: Order) -> None:
         )
     if ranked.groups:
         click.echo(
-            f"{ranked.groups} jobs with several layouts: the one predicted fastest was "
+            f"{_of(ranked.groups, 'job')} with several layouts: the one predicted fastest was "
             f"{ranked.regret:.1%} slower than the best, {ranked.worst:.1%} at most; "
             f"{ranked.right:.1%} of {ranked.pairs} pairs in the right order"
         )
@@ -223,23 +223,27 @@ def _print_rest(judged: Sequence[Judged], skipped: Sequence[Skipped]) -> None:
     untimed = sum(item.run.measured_s is None and not item.run.failed for item in judged)
     failed = [item for item in judged if item.run.failed]
     if untimed:
-        click.echo(f"{untimed} runs without a step time: predicted, not scored")
+        click.echo(f"{_of(untimed, 'run')} without a step time: predicted, not scored")
     if failed:
         right = sum(not item.fits for item in failed)
-        click.echo(f"{len(failed)} runs that failed: {right} predicted out of memory")
+        click.echo(f"{_of(len(failed), 'run')} that failed: {right} predicted out of memory")
     assumed = sum(bool(item.assumed) for item in judged)
     guessed = sum(_guessed(item.run) for item in judged)
     if assumed:
+        profile = f"; the software profile of {guessed} of them is assumed" if guessed else ""
         click.echo(
-            f"{assumed} runs do not print all: what was assumed stands in --json; the software "
-            f"profile of {guessed} of them is assumed"
+            f"not all is printed of {_of(assumed, 'run')}: what was assumed stands in --json{profile}"
         )
     whys: dict[str, list[str]] = {}
     for item in skipped:
         whys.setdefault(item.why, []).append(item.id)
     for why, names in sorted(whys.items(), key=lambda pair: -len(pair[1])):
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        click.echo(f"{len(names)} runs left out: {why} ({', '.join(names[:3])}{more})")
+        click.echo(f"{_of(len(names), 'run')} left out: {why} ({', '.join(names[:3])}{more})")
+
+
+def _of(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _print_rows(judged: Sequence[Judged]) -> None:

@@ -11,8 +11,8 @@ from .workload import Layout
 
 SPARE = 0.05
 """Share of the memory that training gets on a device: plans leave it where they can, and one that
-does not is tight. No published run that prints its micro-batch and its recomputation takes more
-(docs/accuracy.md)."""
+does not is tight. Of the published runs that print micro-batch and recomputation, one in fifty
+takes more (docs/accuracy.md): the allocator keeps that much, and predictions are off by it."""
 KEEP = 64
 """Plans that are returned where no other number is asked for."""
 
