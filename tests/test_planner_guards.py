@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,10 +16,13 @@ from supernode_slurm.catalogue import accelerators, find_model, models
 from supernode_slurm.planner import Layout, Workload, predict
 from supernode_slurm.planner.constants import SITE, constants_of
 from supernode_slurm.planner.stacks import OF_FRAMEWORK, STACKS, UNKNOWN
-from supernode_slurm.planner.table import TABLE, Constant
+from supernode_slurm.planner.table import OWN_ROWS, TABLE, Constant
 from tests.test_planner import offer
 
 MODULES = sorted(Path(planner.__file__).parent.glob("*.py"))
+EVIDENCE = re.compile(r"\b20\d\d\b|@[0-9a-f]{7}|\w#\d+|assumed|a fit of the rows of")
+"""A year, a revision, an issue; or that there is none, or none but judged runs."""
+
 UNITS = {"bytes", "1", "s", "passes", "tokens", "GiB", "GB/s"}
 
 
@@ -31,13 +35,30 @@ def test_the_cost_model_has_few_constants() -> None:
 def test_each_constant_says_what_was_known_before(constant: Constant) -> None:
     low, high = constant.bounds
     assert constant.unit in UNITS
-    assert len(constant.source) > 3
+    what, _, evidence = constant.source.partition("; ")
+    assert len(what) > 3
+    assert EVIDENCE.search(evidence.partition("; neutral: ")[0])
     assert 0 < low <= constant.value <= high
     assert low <= constant.prior <= high
     assert low < high
     assert 0 < constant.spread <= 1
     # Nothing was fitted so far from its prior that the prior says nothing.
     assert 1 / 8 < constant.value / constant.prior < 8
+
+
+def test_priors_that_stand_on_judged_runs_have_a_neutral_one() -> None:
+    assert {item.name for item in TABLE if "the rows of" in item.source} == OWN_ROWS
+    assert {item.name for item in TABLE if "; neutral: " in item.source} == OWN_ROWS
+    for item in TABLE:
+        low, high = item.bounds
+        assert item.neutral is None or low <= item.neutral <= high, item.name
+
+
+def test_a_value_far_from_its_prior_says_what_it_absorbs() -> None:
+    for item in TABLE:
+        far = abs(math.log(item.value / item.prior)) > 2 * item.spread
+        if far or item.value in item.bounds:
+            assert "absorbs" in item.source.lower(), item.name
 
 
 def words_of(module: Path) -> str:
