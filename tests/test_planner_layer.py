@@ -339,10 +339,10 @@ def test_tokens_leave_a_fabric_once_for_each_other_one() -> None:
     # What stays inside is waited for if it takes longer.
     found = costs(MIXED, ep=4, domain=2, scale_up_bs=1, nic_experts_bs=1).experts.ep_s
     assert found == is_(4 * DEFAULT.experts_exposed * TOKEN * 2 * 3 / 4)
-    # Each of two ranks sends its half of the tokens, to cut experts all of them.
-    for etp, sent in ((1, TOKEN / 2), (2, TOKEN)):
-        found = costs(MIXED, ep=2, tp=2, etp=etp, scale_up_bs=1).experts.ep_s
-        assert found == is_(4 * DEFAULT.experts_exposed * sent * 2 / 2)
+    # Each rank sends its half of the tokens, to cut experts all of them and twice as far.
+    for etp, sent in ((1, TOKEN / 2), (2, TOKEN * 2)):
+        found = costs(MIXED, ep=4, tp=2, etp=etp, scale_up_bs=1, wiring=2).experts.ep_s
+        assert found == is_(4 * DEFAULT.experts_exposed * sent * 2 * 3 / 4)
 
 
 @pytest.mark.parametrize("tp", [1, 2])
