@@ -287,9 +287,9 @@ def test_repeats_of_a_configuration_stay_together(published: list[Run]) -> None:
 
 
 def test_the_table_holds_what_the_fit_to_the_published_runs_gives() -> None:
-    from benchmarks.accuracy import RUNS, fair
+    from benchmarks.accuracy import RUNS, fair, given
 
-    runs, _ = runs_of(read_runs(RUNS))
+    runs = given(read_runs(RUNS))
     predictor = Predictor([run for run in runs if fair(run) and not run.mixed])
     names = ("matmul_hopper", "network", "tensor_plain")
     now = {item.name: item.value for item in TABLE}
@@ -368,6 +368,14 @@ def test_the_command_fits_writes_and_uses_a_calibration(
     assert any("predicted with the constants of" in text for text in after["remarks"])
     shown = " ".join(run(*plan[:-1]).stdout.split())
     assert f"{after['expected']['runs']} runs of this site: dense models on h100-sxm" in shown
+    for more in (("h100:8:32",), ("h100:64", "--from", "tp=8"), ("h100:64", "--interconnect=ring")):
+        found = json.loads(run(*plan[:-2], *more, "--json").stdout)
+        assert any("predicted with the constants of" in text for text in found["remarks"])
+        assert found["expected"] == after["expected"]
+    experts = ("--model", "mixtral-8x7b", "--cards", "h100:64", "--json")
+    unknown = json.loads(run(*plan[:3], *experts).stdout)["expected"]
+    assert (unknown["runs"], unknown["own"]) == (0, False)
+    assert "with constants that this site fitted to other runs" in unknown["kind"]
     again = run("calibrate", str(path), "-i", str(inventory))
     assert "runs are predicted with the constants of" in again.stderr
 

@@ -30,8 +30,8 @@ CASES = (
 COMPARED = {1: 0, 3: 2, 5: 4}
 """Cases whose time is held against another's."""
 USUAL = "tp=8,cp=1,pp=4,vpp=1,micro-batch=1,recompute=selective"
-ERROR = 0.12
-"""The expected error on these cards; the page prints it."""
+ERROR = 0.15
+"""A little more than the expected error on these cards, which the page prints."""
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,16 @@ def test_sizes_that_are_as_usual_have_no_column() -> None:
 
 
 def test_tight_plans_are_marked_and_the_mark_is_explained() -> None:
-    text = run(*LLAMA, "h100:64").stdout
+    text = run(*LLAMA, "h100:64", "--spare-memory", "0").stdout
     assert re.search(r"^ *1 .* !\d+/\d+ ", text, re.MULTILINE)
     assert "\n!: tight: less than 5% of the memory" in text
+    roomy = run(*LLAMA, "h100:64").stdout
+    assert re.search(r"^ *1 .* \d+/\d+ ", roomy, re.MULTILINE)
+    assert "tight" not in roomy
+    (change,) = re.findall(
+        r"^one change, \+(\d+)%: no memory left \(--spare-memory 0\)", roomy, re.M
+    )
+    assert int(change) >= 1
 
 
 def test_a_wide_table_is_set_closer_before_it_breaks(capsys: pytest.CaptureFixture[str]) -> None:

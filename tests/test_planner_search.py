@@ -178,10 +178,12 @@ def fastest(name: str, limit_gib: float) -> dict[tuple[int, ...], float]:
     return {row: time for row, time in found.items() if time < np.inf}
 
 
+@pytest.mark.parametrize("spare", [0.0, 0.25])
 @pytest.mark.parametrize("name", WHOLE)
-def test_the_best_are_those_of_trying_everything(name: str) -> None:
+def test_the_best_are_those_of_trying_everything(name: str, spare: float) -> None:
     asked, given_, able = WHOLE[name]
-    times = fastest(name, usable_gib(given_))
+    asked = replace(asked, spare=spare)
+    times = fastest(name, usable_gib(given_) * (1 - spare))
     expected = without_chunks(times)
     assert expected
     for keep in (1, 10_000):

@@ -65,8 +65,26 @@ def test_several_kinds_of_cards_have_the_error_of_such_runs() -> None:
 
 
 def test_a_site_s_own_runs_go_first() -> None:
-    own = {("dense", "a100-sxm-80g"): (12, 0.02)}
+    own = {("dense", "a100-sxm-80g", "16 bit"): (12, 0.02)}
     found = expected_error(plan("llama-2-7b", "a100-sxm-80g"), own)
     assert (found.runs, found.share, found.own) == (12, 0.02, True)
-    assert not expected_error(plan("mixtral-8x7b", "a100-sxm-80g"), own).own
-    assert not expected_error(plan("llama-2-7b", "h100-sxm"), own).own
+    assert expected_error(plan("llama-2-7b", "h100-sxm"), own) == expected_error(
+        plan("llama-2-7b", "h100-sxm")
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        plan("mixtral-8x7b", "a100-sxm-80g"),
+        replace(plan("llama-2-7b", "a100-sxm-80g"), precision="fp8"),
+        replace(plan("llama-2-7b", "a100-sxm-80g"), training="lora"),
+    ],
+    ids=("experts", "8 bit", "lora"),
+)
+def test_nothing_is_known_of_other_runs_on_cards_whose_constants_a_site_changed(
+    other: Plan,
+) -> None:
+    own = {("dense", "a100-sxm-80g", "16 bit"): (12, 0.02)}
+    found = expected_error(other, own)
+    assert (found.runs, found.share, found.own) == (0, UNSEEN, False)

@@ -12,9 +12,8 @@ from supernode_slurm.data import data_dir
 from supernode_slurm.errors import PlanError, UsageError
 from supernode_slurm.inventory import Inventory, load
 from supernode_slurm.placement import Ask, Room, View, inventory_view, places
-from supernode_slurm.planner import Fixed, Layout
+from supernode_slurm.planner import SPARE, Fixed, Layout
 from supernode_slurm.sizing import (
-    SPARE,
     Ranked,
     Study,
     explain_alone,
@@ -88,8 +87,8 @@ def taken(item: Ranked) -> list[float]:
 
 @pytest.mark.parametrize("model", ["llama-3-70b", "qwen3-235b-a22b"])
 def test_plans_that_leave_little_memory_are_marked(model: str) -> None:
-    found = studied(cards="h100:128", model=model, top=40)
-    assert {item.tight for item in found.ranked} == {True, False}
+    found = studied(cards="h100:128", model=model, top=40, spare_memory="0")
+    assert True in {item.tight for item in found.ranked}
     for item in found.ranked:
         assert item.tight == (max(taken(item)) > 1 - SPARE)
 

@@ -249,6 +249,10 @@ def test_a_tight_plan_is_told_with_its_memory_and_its_error(
     words = ["--inventory", str(path), "--dry-run", "--wrap", "true", "--cards", "64"]
     assert cli.run([*words, "--model", "llama-3-70b"]) == 0
     out, err = capsys.readouterr()
+    assert re.search(r"s a step \(\+-\d+%\), MFU \d+%, [4-7]\d/77 GiB$", out, re.MULTILINE)
+    assert "tight" not in err
+    assert cli.run([*words, "--model", "llama-3-70b", "--spare-memory", "0"]) == 0
+    out, err = capsys.readouterr()
     assert re.search(r"s a step \(\+-\d+%\), MFU \d+%, !7[4-7]/77 GiB$", out, re.MULTILINE)
     assert "sn: warning: tight: less than 5% of the memory that training gets is left" in err
     assert cli.run([*words, "--model", "llama-3-8b"]) == 0

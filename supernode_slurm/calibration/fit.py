@@ -57,11 +57,17 @@ class _Problem:
     """Runs, and the constants that may move."""
 
     def __init__(
-        self, names: Sequence[str], base: Mapping[str, float], measured: Numbers, times: Times
+        self,
+        names: Sequence[str],
+        base: Mapping[str, float],
+        measured: Numbers,
+        times: Times,
+        priors: Mapping[str, float] | None = None,
     ) -> None:
         self.items = [item for item in TABLE if item.name in set(names)]
         self.base, self.measured, self.times = dict(base), measured, times
-        self.centre = np.log([item.prior for item in self.items])
+        known = priors or {}
+        self.centre = np.log([known.get(item.name, item.prior) for item in self.items])
         self.spread = np.array([item.spread for item in self.items])
         self.low = np.log([item.bounds[0] for item in self.items])
         self.high = np.log([item.bounds[1] for item in self.items])
@@ -125,15 +131,17 @@ def fit(
     names: Sequence[str],
     base: Mapping[str, float] | None = None,
     index: NDArray[np.intp] | None = None,
+    priors: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Return the values of the named constants that suit these runs best.
 
     ``base`` holds the others, and where the search for these begins; without it, at their priors.
+    ``priors`` holds other ones than the table's.
     """
     chosen = np.arange(len(predictor.runs)) if index is None else index
     measured = np.array([predictor.runs[place].measured_s or np.nan for place in chosen])
     return _Problem(
-        names, base or {}, measured, lambda values: times(predictor, values, chosen)
+        names, base or {}, measured, lambda values: times(predictor, values, chosen), priors
     ).solve()
 
 

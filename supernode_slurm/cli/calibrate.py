@@ -231,9 +231,8 @@ def _print_rest(judged: Sequence[Judged], skipped: Sequence[Skipped]) -> None:
     guessed = sum(_guessed(item.run) for item in judged)
     if assumed:
         profile = f"; the software profile of {guessed} of them is assumed" if guessed else ""
-        click.echo(
-            f"not all is printed of {_of(assumed, 'run')}: what was assumed stands in --json{profile}"
-        )
+        of = _of(assumed, "run")
+        click.echo(f"not all is printed of {of}: what was assumed stands in --json{profile}")
     whys: dict[str, list[str]] = {}
     for item in skipped:
         whys.setdefault(item.why, []).append(item.id)

@@ -264,8 +264,9 @@ class _Micro:
         dims, cut, k = self.dims, self.cut, self.k
         group = Group(cut.ep, np.where(cut.etp > 1, cut.tp, 1.0))
         token = 2 * self.tokens / cut.tp * dims.hidden
-        distinct = token * distinct_share(group.ranks, self.rates.domain, dims.per_token)
-        once = exchange_s(self.case, group, token * dims.per_token * cut.etp, distinct)
+        spread = distinct_share(group.ranks * group.stride, self.rates.domain, dims.per_token)
+        sent = token * cut.etp  # To each of the devices that share an expert.
+        once = exchange_s(self.case, group, sent * dims.per_token, sent * spread)
         once = once + self.rates.collective_s
         exposed = np.where(cut.virtual > 1, k.experts_interleaved, k.experts_exposed)
         rounds = 4 + 2 * np.where(cut.selective > 0, 0.0, cut.full)

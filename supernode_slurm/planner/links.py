@@ -84,9 +84,12 @@ def start_s(case: Case, group: Group, constants: Constants) -> Numbers:
     return case.rates.collective_s + hops * (group.ranks - 1)
 
 
-def distinct_share(ranks: Numbers, domain: Numbers, per_token: Numbers) -> Numbers:
-    """Return how many other fabrics one token is sent to, at experts chosen evenly."""
-    fabrics = np.maximum(ranks / np.maximum(domain, 1.0), 1.0)
+def distinct_share(span: Numbers, domain: Numbers, per_token: Numbers) -> Numbers:
+    """Return how many other fabrics one token is sent to, at experts chosen evenly.
+
+    ``span`` is the devices that the group's ranks lie among.
+    """
+    fabrics = np.maximum(span / np.maximum(domain, 1.0), 1.0)
     reached = fabrics * (1 - (1 - 1 / fabrics) ** np.maximum(per_token, 1.0))
     return np.minimum(reached, per_token) * (1 - 1 / fabrics)
 

@@ -176,7 +176,7 @@ def dense_parts(case: Case, constants: Constants) -> DenseParts:
     params, copies = params_of(case), replicas(case)[0]
     dims, cut, software = case.dims, case.cut, case.software
     state, frozen = _bytes(case, copies), dims.lora_rank > 0
-    whole = WEIGHT_BYTES / np.where(resharded(cut), _sharers(case, copies), 1.0)
+    whole = WEIGHT_BYTES / np.where(resharded(cut), sharers(case, copies), 1.0)
     each = np.where(frozen, whole, state)
     gathered = np.where(resharded(cut), 1.0, 0.0)
     gradient = np.where(frozen, 0.0, software.gradient_bytes)
@@ -215,7 +215,7 @@ def _state(case: Case, params: Params, stage: Stage) -> Numbers:
     frozen = dims.lora_rank > 0
     trained = stage.layers * dims.adapter_params / cut.tp
     full = _bytes(case, dense) * common + _bytes(case, experts) * own * params.experts
-    shared = np.where(resharded(cut), _sharers(case, dense), 1.0)
+    shared = np.where(resharded(cut), sharers(case, dense), 1.0)
     lora = WEIGHT_BYTES * (common + own * params.experts) / shared + _bytes(case, dense) * trained
     # Two layers and the tables are whole while they compute, with one gradient.
     layer = np.where(stage.mixed > 0, params.mixed + params.experts, params.dense)
@@ -229,7 +229,7 @@ def _state(case: Case, params: Params, stage: Stage) -> Numbers:
 def _bytes(case: Case, copies: Numbers) -> Numbers:
     """Return the bytes per trained parameter that ``copies`` devices share by ZeRO's stage."""
     cut, gradient = case.cut, case.software.gradient_bytes
-    adam, shared = case.software.optimizer_bytes, _sharers(case, copies)
+    adam, shared = case.software.optimizer_bytes, sharers(case, copies)
     none = WEIGHT_BYTES + gradient + adam
     # Gathered once, the weights stay whole for the step, and so do their gradients.
     kept = np.where(resharded(cut), 0.0, WEIGHT_BYTES + gradient)
@@ -244,7 +244,7 @@ def _bytes(case: Case, copies: Numbers) -> Numbers:
     )
 
 
-def _sharers(case: Case, copies: Numbers) -> Numbers:
+def sharers(case: Case, copies: Numbers) -> Numbers:
     """Return over how many devices state is sharded: fewer than all where sharding is hybrid."""
     cut = case.cut
     return np.where(cut.shard > 0, copies * cut.shard / cut.dp, copies)

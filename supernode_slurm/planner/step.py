@@ -17,6 +17,7 @@ from .memory import (
     params_of,
     replicas,
     resharded,
+    sharers,
     stages_of,
     tables_of,
 )
@@ -188,8 +189,10 @@ def sync_s(
     cover = rounds * time * np.where(cut.zero == 0, backward, 1.0)
     hidden = np.minimum(constants.data_hidden * traffic, cover)
     exposed = traffic - np.where(cut.overlap > 0, hidden, 0.0)
-    own = np.where(cut.zero > 0, common / copies + experts / expert_copies, common + experts)
-    own = np.where(frozen, adapters / np.where(cut.zero > 0, copies, 1.0), own)
+    # A hybrid's copies of the optimiser each update all that their shard has.
+    shards = np.where(cut.zero > 0, sharers(case, copies), 1.0)
+    expert_shards = np.where(cut.zero > 0, sharers(case, expert_copies), 1.0)
+    own = np.where(frozen, adapters / shards, common / shards + experts / expert_shards)
     return exposed, own * OPTIMIZER_BYTES / case.rates.elementwise_bs
 
 
