@@ -282,6 +282,21 @@ def test_the_plan_says_what_the_supernode_gains(script: str) -> None:
     assert "inside the domain" in job.notes[0]
 
 
+def test_what_another_card_is_slower_by_is_no_gain_of_the_supernode(script: str) -> None:
+    """cloud.yaml: supernodes of GB200, a pool of H100."""
+    room = load(Path(str(data_dir("topology_conf"))) / "inventories" / "cloud.yaml")
+    job = prepared(f"--model llama-3-8b --cards 16 {script}", room)
+    gain = job.choice.gain
+    assert gain is not None
+    assert job.choice.slots[0].group.accelerator == "gb200"
+    assert gain.elsewhere == "the same cards in ordinary nodes"
+    assert gain.share < 0.2
+    # What it would lose in the pool decides whether the policy sends it there.
+    policy = replace(room.policy, supernode_gain=0.5)
+    job = prepared(f"--model llama-3-8b --cards 16 {script}", replace(room, policy=policy))
+    assert job.choice.slots[0].group.accelerator == "gb200"
+
+
 def test_a_supernode_that_gains_too_little_is_left_to_others(script: str) -> None:
     words = f"--model llama-3-70b --cards h100:64 {script}"
     job = prepared(words, with_pool("supernode_gain: 90 %, "))
