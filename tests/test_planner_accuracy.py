@@ -11,7 +11,7 @@ from benchmarks import accuracy
 from supernode_slurm.calibration.document import read_runs
 from supernode_slurm.calibration.fit import MIXED, TIMES
 from supernode_slurm.calibration.judge import judge
-from supernode_slurm.calibration.runs import Run, runs_of
+from supernode_slurm.calibration.runs import Run
 from supernode_slurm.planner import PUBLISHED, trust
 from supernode_slurm.planner.table import TABLE
 
@@ -26,7 +26,7 @@ CLOSE = 0.3
 
 @pytest.fixture(scope="module")
 def runs() -> list[Run]:
-    return runs_of(read_runs(accuracy.RUNS))[0]
+    return accuracy.given(read_runs(accuracy.RUNS))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_the_committed_runs_are_the_shared_ones(runs: list[Run]) -> None:
     source = SHARED / "data/published_measurements.yaml"
     if not source.is_file():
         pytest.skip(f"{source} is not on this machine")
-    shared = runs_of(read_runs(source))[0]
+    shared = accuracy.given(read_runs(source))
     assert [run.id for run in shared] == [run.id for run in runs]
     pairs = zip(judge(shared), judge(runs), strict=True)
     assert all(one.step_time_s == pytest.approx(other.step_time_s) for one, other in pairs)
@@ -118,6 +118,8 @@ def test_the_document_shows_what_the_command_prints(
         left_out,
         accuracy.memory(runs),
         accuracy.parts(read_runs(accuracy.RUNS)),
+        accuracy.largest(done, 8),
+        accuracy.peers(done),
     ):
         for line in printed.splitlines()[2:]:
             _has(text, line)
