@@ -1,0 +1,101 @@
+"""Shares that follow the measured speed of each replica.
+
+Python 3.8, standard library only.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+from .exchange import SumOverRanks, gather
+from .micro import balanced_shares
+from .share import Share
+
+_LEAST, _MOST = 1e-50, 1e50
+"""Seconds per unit of work outside of these were not measured."""
+
+
+class Balance:
+    """Keeps the shares of all replicas, and changes them where measured times ask for it.
+
+    Every rank computes the same answer from the same exchanged numbers. A replica is as fast
+    as the slowest of its ranks.
+    """
+
+    def __init__(
+        self,
+        share: Share,
+        sum_over_ranks: SumOverRanks,
+        every: int = 5,
+        least_gain: float = 0.03,
+    ) -> None:
+        """Begin with the shares of the plan.
+
+        Times are exchanged, and shares may change, each ``every`` steps; they do if the
+        slowest replica is predicted to become faster by more than ``least_gain`` of its time.
+        Raises ``ValueError`` for what cannot be.
+        """
+        if not share.shares:
+            raise ValueError("the samples of the other replicas are not known; see Share.shares")
+        if every < 1 or not least_gain >= 0:
+            raise ValueError(f"every is {every}, least_gain {least_gain}; give >= 1 and >= 0")
+        self._share, self._sum = share, sum_over_ranks
+        self._every, self._least_gain = every, least_gain
+        self._shares = share.shares
+        self._steps = 0
+        self._measured: list[float] = []
+        self._costs = [0.0] * len(share.shares)
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """Return the shares that were decided on last."""
+        return self._shares
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """Return the seconds per unit of work of each replica, 0 where none was measured."""
+        return tuple(self._costs)
+
+    def rebalance(self, step_seconds: float, work: float) -> tuple[int, ...] | None:
+        """Note a step of this rank; return new shares where they are worth a change.
+
+        ``step_seconds`` is the time of this rank's own work, without waiting for others, and
+        ``work`` what it did in that time: its samples, or its tokens where samples differ, in
+        the same unit on all ranks. A time or work that is no positive number is no
+        measurement. Every rank calls this after every step. The new shares have the least
+        time of the slowest replica at the median cost of the last steps; a replica without a
+        measurement keeps its last cost, and nothing changes before each has one.
+        """
+        self._note(step_seconds, work)
+        self._steps += 1
+        if self._steps % self._every:
+            return None
+        self._exchange()
+        if not all(self._costs):
+            return None
+        found = balanced_shares(self._share.global_batch, self._costs)
+        if self._slowest(self._shares) <= self._slowest(found) * (1 + self._least_gain):
+            return None
+        self._shares = found
+        return found
+
+    def _note(self, seconds: float, work: float) -> None:
+        seconds, work = float(seconds), float(work)
+        if work > 0 and _LEAST < seconds / work < _MOST:
+            self._measured.append(seconds / work)
+
+    def _exchange(self) -> None:
+        """Update the costs from the medians of all ranks."""
+        share = self._share
+        cost = statistics.median(self._measured) if self._measured else 0.0
+        self._measured.clear()
+        mine = [cost, share.replica + 1.0]
+        found = [0.0] * len(self._costs)
+        for cost, place in gather(mine, share.rank, share.world_size, self._sum):
+            replica = int(place) - 1
+            if replica >= 0 and _LEAST < cost < _MOST:
+                found[replica] = max(found[replica], cost)
+        self._costs = [new or old for new, old in zip(found, self._costs)]
+
+    def _slowest(self, shares: tuple[int, ...]) -> float:
+        return max(cost * samples for cost, samples in zip(self._costs, shares))
