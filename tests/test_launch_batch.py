@@ -568,6 +568,22 @@ def test_the_program_sees_nothing_of_the_launchers_own_place(job: Job) -> None:
     assert done.stdout.splitlines() == [f"{job.folder / 'nonsuch'} True"] * 4, done.stderr
 
 
+def test_a_loop_imports_the_runtime_from_the_launchers_file(job: Job, hostile_path: Path) -> None:
+    job.launcher = hostile_path / "sn-launch.pyz"
+    job.launcher.write_bytes(archive())
+    # Neither site-packages nor the working directory are searched.
+    program = (
+        "import supernode_slurm.runtime as r, os; "
+        "print(os.environ['PYTHONPATH'].split(os.pathsep)[0], r.equal_share(8).shares, r.Balance)"
+    )
+    python = [sys.executable, "-S", "-c", f"import sys; sys.path.remove(''); {program}"]
+    done = job.run(*python, PYTHONPATH="first")
+    assert (
+        done.stdout.splitlines()
+        == ["first (2, 2, 2, 2) <class 'supernode_slurm.runtime.balance.Balance'>"] * 4
+    ), done.stderr
+
+
 @pytest.mark.parametrize("as_archive", [False, True])
 def test_a_carried_launcher_is_sent_to_every_component_and_removed(
     job: Job, as_archive: bool

@@ -63,6 +63,18 @@ def remove_if_last(environ: Mapping[str, str]) -> None:
         shutil.rmtree(environ["SN_CARRIED"], ignore_errors=True)
 
 
+def search_path(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the PYTHONPATH by which a program imports ``supernode_slurm.runtime``.
+
+    Only where this launcher is an archive: elsewhere it may lie beside packages that are not
+    the program's.
+    """
+    if not os.path.isfile(_ROOT):
+        return {}
+    paths = filter(None, [environ.get("PYTHONPATH"), _ROOT])
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
 def _where_we_are() -> Carried:
     if os.path.isfile(_ROOT):
         return Carried(_ROOT, _ROOT)

@@ -14,6 +14,7 @@ from typing import Mapping
 from ..hostlist import fold
 from ..plan import Plan, dumps
 from . import private, record
+from .carry import search_path
 from .entry import Words
 from .fill import fill, warn_of_no_plan
 from .job import components, hosts, number, per_node, step_name, whole_job
@@ -49,7 +50,7 @@ def run_task(environ: Mapping[str, str], words: Words) -> int:
         raise
     gone = {*_OURS, *(_OF_ONE_PROCESS if rank.layout.per_node else ())}
     child = {name: text for name, text in environ.items() if name not in gone}
-    child = {**child, **for_container(command, found), **found}
+    child = {**child, **search_path(environ), **for_container(command, found), **found}
     if environ.get("SN_WATCH") == "0" or os.isatty(2):
         if not files.are_written:
             folder.leave(str(rank.local), _sharers(rank))
