@@ -322,7 +322,10 @@ def test_megatrons_own_class_reads_the_layouts() -> None:
         text = words[words.index(option) + 1]
         found = module.PipelineParallelLayerLayout(text, len(stages))
         found.validate_layer_layout(80, None)
-        counts = [row[0].count(kinds.LayerType.decoder) for row in found.layout]
+        # A row for each rank, of its virtual stages.
+        counts = [
+            sum(chunk.count(kinds.LayerType.decoder) for chunk in row) for row in found.layout
+        ]
         assert counts == [stage.layers for stage in stages]
         seen += 1
     assert seen

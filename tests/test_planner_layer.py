@@ -44,7 +44,14 @@ NONE = ("casts", "expert_casts", "attention_ramp", "hop_s", "collective_s", "wir
 DEFAULTS = dict.fromkeys(NONE, 0.0)
 DEFAULTS |= dict.fromkeys(("tp", "cp", "ep", "etp", "pp", "dp", "virtual", "flash", "overlap"), 1.0)
 DEFAULTS |= {"global_batch": 16, "micro_batch": 2, "domain": 8, "node": 8, "total": 8}
-DEFAULTS |= {"tensor": 1, "passes": 1, "release": 1, "gradient_bytes": 4, "optimizer_bytes": 12}
+DEFAULTS |= {
+    "tensor": 1,
+    "passes": 1,
+    "release": 1,
+    "gradient_bytes": 4,
+    "wire_bytes": 4,
+    "optimizer_bytes": 12,
+}
 NAMES = {spec.name for kind in (Dims, Cut, Rates, Software) for spec in fields(kind)}
 
 

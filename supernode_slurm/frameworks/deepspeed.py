@@ -11,20 +11,17 @@ from __future__ import annotations
 import json
 import math
 
-from ..catalogue import Accelerator, Model, UnknownName, find_accelerator
+from ..catalogue import Model
 from ..errors import PlanError
 from ..plan import Mesh, Plan
 from ..planner.constants import DEFAULT
+from .buckets import bandwidth_bs, best_bytes, card_of
 from .single import model_of, single
 
 FILE = "deepspeed.json"
 
 WEIGHT_BYTES = 2
 """Of a 16-bit parameter or gradient."""
-
-NETWORK_GBS = 50.0
-"""Per device, where a job leaves its node: 400 Gb/s, the fastest that is common. On a slower
-network a bucket takes longer than planned, so that its start is a smaller part of that."""
 
 LARGEST, SMALLEST = 500_000_000, 1_000_000
 """Elements of a bucket: DeepSpeed's default, and one that still keeps a network busy."""
@@ -48,7 +45,7 @@ def config(plan: Plan) -> str:
         "train_micro_batch_size_per_gpu": mesh.micro_batch,
         "gradient_accumulation_steps": _accumulation(plan, mesh),
         plan.precision: {"enabled": True},
-        "communication_data_type": plan.precision,
+        "communication_data_type": _summed(plan),
         "zero_optimization": _zero(plan, mesh),
     }
     if mesh.ep > 1:
@@ -133,6 +130,11 @@ def _precision(plan: Plan) -> dict[str, str]:
     return {plan.precision: "true"}
 
 
+def _summed(plan: Plan) -> str:
+    """Return what gradients are summed in; 8-bit ones are quantised by ZeRO-3 itself."""
+    return plan.reduction if plan.reduction in ("fp32", "bf16") else plan.precision
+
+
 def _flag(value: bool) -> str:
     return "true" if value else "false"
 
@@ -145,6 +147,8 @@ def _zero(plan: Plan, mesh: Mesh) -> dict[str, object]:
     if mesh.zero == 3 and plan.framework != "deepspeed":
         # Without it Transformers saves shards that only DeepSpeed can join.
         found["stage3_gather_16bit_weights_on_model_save"] = True
+    if plan.reduction == "int8":
+        found["zero_quantized_gradients"] = True
     model = model_of(plan)
     if model is None:
         return found
@@ -158,7 +162,7 @@ def _zero(plan: Plan, mesh: Mesh) -> dict[str, object]:
     found["stage3_prefetch_bucket_size"] = layer
     found["stage3_max_live_parameters"] = 2 * layer + model.table_params
     # What takes longer to ask for than to send is kept: norms, biases.
-    persistent = int(DEFAULT.collective_s * _bandwidth_bs(plan, mesh) / WEIGHT_BYTES)
+    persistent = int(DEFAULT.collective_s * bandwidth_bs(plan, mesh) / WEIGHT_BYTES)
     found["stage3_param_persistence_threshold"] = persistent
     return found
 
@@ -166,37 +170,20 @@ def _zero(plan: Plan, mesh: Mesh) -> dict[str, object]:
 def _bucket(plan: Plan, mesh: Mesh, model: Model) -> int:
     """Return the elements of a bucket that leave least time exposed, as memory allows.
 
-    Of G bytes in buckets of B each, G / B collectives wait for their start, and the last
-    bucket, B / bandwidth, has no computation left to hide under. The sum is least at
-    B = sqrt(G x start x bandwidth). Half of the memory left may go to the buffers.
+    Half of the memory left may go to the buffers.
     """
     trained = model.params * (ADAPTERS if plan.training == "lora" else 1)
     whole = trained * WEIGHT_BYTES
-    best = math.sqrt(whole * DEFAULT.collective_s * _bandwidth_bs(plan, mesh)) / WEIGHT_BYTES
+    best = best_bytes(plan, mesh, whole) / WEIGHT_BYTES
     kinds = 1 if mesh.zero == 3 else 2
     room = _left_bytes(plan, mesh) / 2 / (BUFFERS * WEIGHT_BYTES * kinds)
     return int(max(SMALLEST, min(best, room, LARGEST)) // SMALLEST) * SMALLEST
 
 
-def _bandwidth_bs(plan: Plan, mesh: Mesh) -> float:
-    """Return the bandwidth of one device in collectives of all."""
-    card = _card(plan, mesh)
-    if plan.groups[mesh.group].nodes == 1 and card is not None and card.scale_up_gbs:
-        return card.scale_up_gbs * DEFAULT.scale_up * 1e9
-    return NETWORK_GBS * DEFAULT.network * 1e9
-
-
 def _left_bytes(plan: Plan, mesh: Mesh) -> float:
     """Return the memory that the plan leaves on a device, as much as any bucket where unknown."""
-    card = _card(plan, mesh)
+    card = card_of(plan, mesh)
     if card is None or card.memory_gib is None or plan.predicted is None:
         return math.inf
     usable = card.memory_gib * DEFAULT.usable
     return max(0.0, usable - max(plan.predicted.memory_gib)) * 2**30
-
-
-def _card(plan: Plan, mesh: Mesh) -> Accelerator | None:
-    try:
-        return find_accelerator(plan.groups[mesh.group].accelerator)
-    except UnknownName:
-        return None

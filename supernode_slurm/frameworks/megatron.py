@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan
+from ..planner import REDUCTIONS
+from .buckets import best_bytes
 from .chunks import Chunk, chunks
 from .single import has_experts, model_of, single
+
+LEAST_BYTES = 1 << 20
+"""Of a bucket that each of its replicas sums: less keeps no network busy."""
+ALIGNED = 1 << 16
+"""Parameters; --ddp-pad-buckets-for-high-nccl-busbw of Megatron-LM pads to as many."""
 
 _FULL = ("--recompute-granularity", "full", "--recompute-method")
 
@@ -119,6 +126,11 @@ def _replicas(plan: Plan, mesh: Mesh) -> list[str]:
     if mesh.zero > 1:
         raise PlanError(f"Megatron shards by ZeRO-1, the plan by ZeRO-{mesh.zero}; take less")
     found = ["--overlap-grad-reduce"] if mesh.dp > 1 or mesh.zero == 1 else []
+    found += _bucket(plan, mesh)
+    if plan.reduction == "bf16":
+        found.append("--grad-reduce-in-bf16")
+    elif plan.reduction == "fp32" and plan.precision != "fp16":
+        found.append("--accumulate-allreduce-grads-in-fp32")
     if mesh.zero == 1:
         found += ["--use-distributed-optimizer", "--overlap-param-gather"]
     copies = mesh.dp // mesh.shard if mesh.zero and mesh.shard else 1
@@ -131,6 +143,17 @@ def _replicas(plan: Plan, mesh: Mesh) -> list[str]:
             f"replicas, {replicas} of the experts; share it among all"
         )
     return [*found, "--num-distributed-optimizer-instances", str(copies)]
+
+
+def _bucket(plan: Plan, mesh: Mesh) -> list[str]:
+    """Return the size of a bucket where it is not Megatron's own, max(40M, 1M x dp) parameters."""
+    model = model_of(plan)
+    if model is None or mesh.dp == 1 or plan.framework != "megatron":
+        return []
+    each = REDUCTIONS.get(plan.reduction, 4)
+    held = model.params / (mesh.tp * len(plan.pipelines[0].stages))
+    size = max(best_bytes(plan, mesh, held * each) / each, mesh.dp * LEAST_BYTES / each)
+    return ["--ddp-bucket-size", str(-(-int(size) // ALIGNED) * ALIGNED)]
 
 
 def _layers(plan: Plan, pipeline: Pipeline) -> list[str]:

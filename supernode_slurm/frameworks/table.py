@@ -30,6 +30,8 @@ _DEEPSPEED = Capabilities(
     meshes=False,
     mixed_vendors=False,
     zero=(0, 1, 2, 3),
+    # communication_data_type; int8: zero_quantized_gradients, of ZeRO-3 alone.
+    reductions=("fp32", "bf16", "int8"),
     recompute=("none", "full"),
 )
 
@@ -56,6 +58,7 @@ _TABLE = {
             expert_tensor=True,
             # --num-distributed-optimizer-instances: the optimiser's state.
             hybrid=True,
+            reductions=("fp32", "bf16"),
             precisions=PRECISIONS,
         ),
         # --num-layer-list is refused beside virtual stages. FP8 is MindSpeed's own transformer
@@ -75,6 +78,7 @@ _TABLE = {
             context=True,
             experts=True,
             expert_tensor=True,
+            reductions=("fp32", "bf16"),
             precisions=("bf16", "fp16", "fp8", "mxfp8"),
         ),
         Capabilities(
@@ -95,6 +99,7 @@ _TABLE = {
             context=True,
             experts=True,
             expert_tensor=True,
+            reductions=("fp32", "bf16"),
             precisions=PRECISIONS,
         ),
         # AutoEP, of DeepSpeed alone: not tried below the Trainer and what stands on it.
@@ -126,7 +131,8 @@ _TABLE = {
             hybrid=True,
             precisions=("bf16", "fp8", "mxfp8", "nvfp4"),
         ),
-        # A loop over DDP with runtime.shares: the weights of uneven batches are the loop's.
+        # A loop over DDP with runtime.shares: the weights of uneven batches are the loop's. Over
+        # FSDP2 on a mesh of copies x shards it is planned where it is asked for by strategy.
         Capabilities(
             name="torch",
             tensor=False,
@@ -136,7 +142,10 @@ _TABLE = {
             uneven_samples=True,
             meshes=False,
             mixed_vendors=False,
+            # bf16_compress_hook of DDP, reduce_dtype of FSDP2.
+            reductions=("fp32", "bf16"),
             zero=(0, 1),
+            sharded_replicas=True,
         ),
     )
 }

@@ -138,6 +138,10 @@ class Plan:
     """Words that tell the framework its part of the plan."""
     files: dict[str, str] = field(default_factory=dict)
     """Files that the framework reads, by name."""
+    reduction: str = ""
+    """What replicas sum gradients in: ``fp32``, ``bf16`` ...; empty: as the framework does."""
+    rebalance: bool = False
+    """The shares of unlike replicas follow their measured step times."""
 
     @property
     def devices(self) -> int:

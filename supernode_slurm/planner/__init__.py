@@ -12,12 +12,24 @@ from .doors import (
     usable_gib,
 )
 from .trust import PUBLISHED, expected_error, kind_of
-from .workload import PRECISIONS, RECOMPUTE, Capabilities, Fixed, Layout, Offer, Workload
+from .workload import (
+    LOSSY,
+    PRECISIONS,
+    RECOMPUTE,
+    REDUCTIONS,
+    Capabilities,
+    Fixed,
+    Layout,
+    Offer,
+    Workload,
+)
 
 __all__ = [
+    "LOSSY",
     "PRECISIONS",
     "PUBLISHED",
     "RECOMPUTE",
+    "REDUCTIONS",
     "SPARE",
     "Capabilities",
     "Examined",

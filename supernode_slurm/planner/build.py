@@ -8,7 +8,7 @@ from .constants import Constants, constants_of
 from .lora import adapter_params
 from .rates import rates_of
 from .stacks import Stack, stack_of
-from .workload import Layout, Offer, Workload
+from .workload import LOSSY, REDUCTIONS, Layout, Offer, Workload
 
 
 def case_of(
@@ -86,6 +86,12 @@ def software_of(workload: Workload, stack: Stack, constants: Constants) -> Softw
     experts = bool(workload.model.mixture)
     half = workload.precision == "fp16"
     gradient = 2 if half else stack.gradient_bytes
+    wire = stack.wire_bytes or gradient
+    if workload.reduction:
+        wire = REDUCTIONS[workload.reduction]
+        # Megatron keeps gradients in what it sums them in.
+        if stack.family in ("megatron", "mindspeed") and workload.reduction not in LOSSY:
+            gradient = wire
     values = {
         "tensor": constants.named(stack.tensor_experts if experts else stack.tensor),
         "passes": constants.named(stack.passes),
@@ -93,6 +99,7 @@ def software_of(workload: Workload, stack: Stack, constants: Constants) -> Softw
         "launch_s": constants.named(stack.launch) if stack.launch else 0.0,
         "release": constants.named(stack.release) if stack.release else 1.0,
         "gradient_bytes": gradient,
+        "wire_bytes": wire,
         # Adam works on a 32-bit copy of 16-bit gradients.
         "optimizer_bytes": 16 if gradient == 2 else 12,
         "logit_bytes": stack.logit_bytes,

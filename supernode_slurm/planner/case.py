@@ -146,6 +146,9 @@ class Software:
     launch_s: Numbers
     release: Numbers
     gradient_bytes: Numbers
+    """Per parameter, kept."""
+    wire_bytes: Numbers
+    """Per parameter, summed over replicas."""
     optimizer_bytes: Numbers
     """Adam's state per parameter, with its 32-bit weight."""
     logit_bytes: Numbers

@@ -110,6 +110,7 @@ def plan_of(
         precision=workload.precision,
         tied_embeddings=workload.model.tied,
         training=workload.training,
+        reduction=workload.reduction,
     )
 
 

@@ -85,7 +85,7 @@ class Crossings:
         if not self.workload.model.tied or self.workload.training == "lora":
             return 0.0
         model, cost = self.workload.model, parts[0].cost
-        moved = float(cost.case.software.gradient_bytes) * model.vocab * model.hidden
+        moved = float(cost.case.software.wire_bytes) * model.vocab * model.hidden
         return moved / cost.shape.tp / min(map(self._nic_bs, (parts[0], parts[-1])))
 
     def _staged(self, part: Part, following: Part) -> bool:

@@ -30,7 +30,9 @@ class Stack:
     overlap: bool = True
     """Gradients travel under the computation."""
     gradient_bytes: int = 4
-    """Per parameter, kept and on the wire."""
+    """Per parameter, kept."""
+    wire_bytes: int = 0
+    """Per parameter, on the wire; 0: as kept."""
     logit_bytes: int = 8
     """Memory per logit: 16-bit logits (2), 32-bit softmax (4), gradient in place (2)."""
     whole_transfers: bool = False
@@ -87,7 +89,8 @@ STACKS = {
             logit_bytes=4,
             gradient_bytes=2,
         ),
-        replace(_TORCH, name="deepspeed"),
+        # communication_data_type is that of the weights: frameworks/deepspeed.py.
+        replace(_TORCH, name="deepspeed", wire_bytes=2),
         replace(
             _MEGATRON_2021,
             name="deepspeed-2021",

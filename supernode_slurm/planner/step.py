@@ -174,7 +174,7 @@ def sync_s(
     whole = _ring_s(case, groups[0], common) + _ring_s(case, groups[1], experts)
     each = np.where(cut.zero == 3, np.maximum(stage.layers, 1.0), 2.0)
     start = np.where(copies > 1, each * start_s(case, groups[0], constants), 0.0)
-    reduce = software.gradient_bytes * moved + start
+    reduce = software.wire_bytes * moved + start
     gather = WEIGHT_BYTES * np.where(cut.zero == 3, whole, moved) + start
     # A pipeline gathers sharded weights once a step, a single stage per micro-batch; sharded
     # gradients are summed as often.
@@ -184,7 +184,7 @@ def sync_s(
     # The copies of a hybrid are summed once a step.
     copied = _copies_s(case, groups[0], np.where(frozen, adapters, common))
     copied = copied + np.where(frozen, 0.0, _copies_s(case, groups[1], experts))
-    traffic = traffic + software.gradient_bytes * copied
+    traffic = traffic + software.wire_bytes * copied
     backward = np.where(frozen, 0.5, 2 / 3)
     cover = rounds * time * np.where(cut.zero == 0, backward, 1.0)
     hidden = np.minimum(constants.data_hidden * traffic, cover)
@@ -229,6 +229,6 @@ def _near(case: Case, group: Group) -> Group:
 def _tied_s(case: Case, params: Params) -> Numbers:
     """Return the sum of a tied table's gradients over the first and the last stage."""
     dims, cut = case.dims, case.cut
-    moved = case.software.gradient_bytes * params.table / transfer_bs(case)[1]
+    moved = case.software.wire_bytes * params.table / transfer_bs(case)[1]
     tied = (dims.tied > 0) & (cut.pp > 1) & (dims.lora_rank == 0)
     return np.where(tied, moved, 0.0)

@@ -10,6 +10,11 @@ from ..errors import PlanError
 from ..plan import DeviceGroup
 from .figures import cannot_plan
 
+REDUCTIONS = {"fp32": 4, "bf16": 2, "int8": 1}
+"""What gradients are summed in, and bytes of each on the wire. ``int8`` is ZeRO++'s of DeepSpeed
+(arXiv 2306.10209): 4 bits inside a node and 8 between nodes, counted as 8."""
+LOSSY = ("int8",)
+"""They change what is learnt."""
 RECOMPUTE = ("none", "selective", "full")
 """From the fastest to the one that needs least memory."""
 
@@ -61,6 +66,8 @@ class Workload:
     fixed: Fixed = Fixed()
     data_s: float = 0.0
     """Measured time to load the data of one step, which computation hides."""
+    reduction: str = ""
+    """Of ``REDUCTIONS``: in what replicas sum gradients; empty: as the software does."""
     spare: float = 0.0
     """Share of the memory of a device that plans leave, unless none then fits."""
 
@@ -79,6 +86,9 @@ class Workload:
             raise PlanError(f"LoRA of {self.model.name}, a mixture of experts, is not planned")
         if self.lora_rank < 1:
             raise PlanError(f"the rank of LoRA must be positive, got {self.lora_rank}")
+        if self.reduction and self.reduction not in REDUCTIONS:
+            known = ", ".join(REDUCTIONS)
+            raise PlanError(f"gradients in {self.reduction!r} are not planned; use one of {known}")
         if not 0 <= self.spare < 1:
             raise PlanError(f"the memory to spare must be a share from 0 to 1, got {self.spare}")
 
@@ -129,8 +139,12 @@ class Capabilities:
     """Multi-token prediction goes with a pipeline."""
     hybrid: bool = False
     """Weights may be sharded over a part of the replicas and copied over the others."""
+    sharded_replicas: bool = False
+    """Groups of devices with sharded weights may take different numbers of samples."""
     precisions: tuple[str, ...] = ("bf16", "fp16")
     """Of ``PRECISIONS``."""
+    reductions: tuple[str, ...] = ("fp32",)
+    """Of ``REDUCTIONS``: in what replicas can sum their gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +227,11 @@ class Layout:
 def agree_precision(workload: Workload, offers: Sequence[Offer], able: Capabilities) -> Workload:
     """Return the workload in a precision that all devices have: fp16 where bf16 is missing."""
     wanted = workload.precision
+    if workload.reduction and workload.reduction not in able.reductions:
+        raise PlanError(
+            f"{able.name} does not sum gradients in {workload.reduction}; use "
+            f"{' or '.join(able.reductions)}"
+        )
     if wanted not in able.precisions:
         raise PlanError(
             f"{able.name} does not train in {wanted}; use {' or '.join(able.precisions)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import PlanError
 from ..plan import Plan
-from ..planner import Offer
+from ..planner import LOSSY, Offer
 from .question import Question, predicted_of
 
 TRAFFIC = ("tp", "cp", "ep", "pp", "dp")
@@ -78,6 +78,7 @@ def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Questio
         yield "loading", "loading of data twice as fast", _loading(asked, workload.data_s / 2)
     if waits_s > workload.data_s / 2:
         yield "data", "loading of data that keeps up", _loading(asked, 0.0)
+    yield from _reductions(asked)
     cards = [offer.accelerator for offer in asked.offers]
     for precision in LOW_PRECISIONS:
         if precision in asked.able.precisions and plan.precision not in LOW_PRECISIONS:
@@ -91,6 +92,20 @@ def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Questio
                     )
             except (KeyError, PlanError):
                 continue
+
+
+def _reductions(asked: Question) -> Iterator[tuple[str, str, Question]]:
+    """Yield the question with gradients summed in fewer bytes than the workload says."""
+    for name in asked.able.reductions:
+        if name != "fp32" and name != asked.workload.reduction:
+            able = replace(asked.able, zero=(3,)) if name in LOSSY else asked.able
+            smaller = replace(asked.workload, reduction=name)
+            loss = ", with a loss" if name in LOSSY else ""
+            yield (
+                f"reduce-{name}",
+                f"gradients summed in {name}{loss} (--reduce-gradients {name})",
+                replace(asked, workload=smaller, able=able),
+            )
 
 
 def _loading(asked: Question, data_s: float) -> Question:
