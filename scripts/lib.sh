@@ -79,3 +79,16 @@ ensure_venv() {
         -e "$repo${extras:+[$extras]}" </dev/null >&2
     printf '%s\n' "$wanted $extras" >"$venv/.made-from"
 }
+
+# ensure_torch: have torch for the proofs by training, where pip finds a build for CPUs. Only such a
+# build is called +cpu: the plain one brings gigabytes of one vendor's libraries.
+ensure_torch() {
+    local wheel
+    [[ -z ${SLURM_LAB_ROOT:-} ]] || return 0
+    ! "$venv/bin/python" -c 'import torch' 2>/dev/null || return 0
+    wheel=$(sed -n 's/^ *\(torch==[0-9.]*\)$/\1+cpu/p' "$repo/setup.cfg")
+    say "installing $wheel into .venv"
+    "$venv/bin/python" -m pip --disable-pip-version-check install -q --only-binary torch \
+        "$wheel" </dev/null >&2 ||
+        say "warning: no $wheel to be had here: the proofs by training are skipped"
+}
