@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from bisect import bisect_right
-from typing import Sequence
+from bisect import bisect_left, bisect_right
+from typing import Iterable, Iterator, Sequence
 
 _LEAST, _MOST = 1e-100, 1e100
 """Between these no sum of costs or of their inverses overflows."""
@@ -74,37 +74,82 @@ def cut_by_length(lengths: Sequence[int], speeds: Sequence[float]) -> tuple[int,
     """
     if len(lengths) < len(speeds) or not speeds:
         raise ValueError(f"{len(lengths)} samples for {len(speeds)} replicas; each takes one")
-    ends = [0, *itertools.accumulate(max(1, length) for length in lengths)]
-    least, slack = ends[-1] / math.fsum(speeds), max(1, *lengths) / min(speeds)
-    best, most = None, least
-    while best is None:
-        most += slack
-        slack *= 2
-        best = _cut_within(ends, speeds, most)
+    batch = _Batch(lengths)
+    least = batch.ends[-1] / math.fsum(speeds)
+    most = batch.ends[-1] / min(speeds) * (1 + _CLOSE)  # any cut will do
+    best = batch.cut(speeds, most)
     while most - least > _CLOSE * least:
         limit = (least + most) / 2
-        found = _cut_within(ends, speeds, limit)
+        found = batch.cut(speeds, limit)
         if found is None:
             least = limit
         else:
             best, most = found, limit
-    return best
+    return best or ()
 
 
-def _cut_within(
-    ends: Sequence[int], speeds: Sequence[float], limit: float
-) -> tuple[int, ...] | None:
-    """Return the cut where each replica takes what it can by the limit, None if some is left."""
-    counts: list[int] = []
-    first, last = 0, len(ends) - 1
-    for place, speed in enumerate(speeds):
-        most = last - (len(speeds) - place - 1)
-        end = min(most, bisect_right(ends, ends[first] + limit * speed) - 1)
-        if end <= first:
+class _Batch:
+    """Samples of unlike lengths, in order; one without a token counts as one token."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self._lengths = [max(1, int(length)) for length in lengths]
+        self._longest = max(self._lengths)
+        self.ends = [0, *itertools.accumulate(self._lengths)]
+
+    def cut(self, speeds: Sequence[float], limit: float) -> tuple[int, ...] | None:
+        """Return a cut in which every replica is done by the limit, None if there is none."""
+        last = len(self._lengths)
+        rooms = [math.floor(limit * speed) for speed in speeds]
+        too_long = {room: self._longer(room) for room in set(rooms)}
+        reached = [[(0, 0)]]
+        for place, room in enumerate(rooms):
+            most = last - (len(rooms) - place - 1)
+            useful = _without(reached[-1], too_long[room])
+            reached.append(self._reach(useful, room, most))
+        if not reached[-1] or reached[-1][-1][1] < last:
             return None
-        counts.append(end - first)
-        first = end
-    return tuple(counts) if first == last else None
+        counts: list[int] = []
+        for room, starts in zip(reversed(rooms), reversed(reached[:-1])):
+            lowest = bisect_left(self.ends, self.ends[last] - room)
+            start = next(
+                max(first, lowest)
+                for first, end in starts
+                if max(first, lowest) <= min(end, last - 1)
+            )
+            counts.append(last - start)
+            last = start
+        return tuple(reversed(counts))
+
+    def _longer(self, room: int) -> list[int]:
+        """Return the samples that are too long by themselves."""
+        if self._longest <= room:
+            return []
+        return [place for place, length in enumerate(self._lengths) if length > room]
+
+    def _reach(
+        self, starts: Iterable[tuple[int, int]], room: int, most: int
+    ) -> list[tuple[int, int]]:
+        """Return where a replica can end that starts in one of these ranges, as ranges."""
+        found: list[tuple[int, int]] = []
+        for first, end in starts:
+            reach = min(most, bisect_right(self.ends, self.ends[end] + room) - 1)
+            if found and first <= found[-1][1]:
+                found[-1] = (found[-1][0], reach)
+            else:
+                found.append((first + 1, reach))
+        return found
+
+
+def _without(ranges: Iterable[tuple[int, int]], places: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges without these places, which rise."""
+    for first, end in ranges:
+        start = first
+        for place in places[bisect_left(places, first) : bisect_right(places, end)]:
+            if start < place:
+                yield start, place - 1
+            start = place + 1
+        if start <= end:
+            yield start, end
 
 
 def _counts(shares: Sequence[int], micro_batches: Sequence[int], equal_steps: bool) -> list[int]:

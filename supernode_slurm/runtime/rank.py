@@ -13,6 +13,7 @@ from ..plan import DeviceGroup, Mesh, Plan
 from .job import number
 from .layout import Layout, Place
 from .problem import LaunchError
+from .share import fold_runs
 
 _SET_BY_SLURM = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 """For gres/gpu, unless gres.conf flags another vendor or none (gres.conf(5))."""
@@ -93,6 +94,21 @@ def part_of(plan: Plan, rank: int) -> Part | None:
     return None
 
 
+def replicas_of(plan: Plan) -> list[tuple[int, int]]:
+    """Return samples and micro-batch of every replica.
+
+    Empty where the meshes of a pipeline cut it into unlike numbers of replicas.
+    """
+    found = []
+    for pipeline in plan.pipelines:
+        mesh = pipeline.meshes[0]
+        if any(other.dp != mesh.dp for other in pipeline.meshes):
+            return []
+        each, more = divmod(pipeline.samples, mesh.dp)
+        found += [(each + (index < more), mesh.micro_batch) for index in range(mesh.dp)]
+    return found
+
+
 def find_rank(environ: Mapping[str, str], layout: Layout, plan: Plan | None) -> Rank:
     """Return the rank of this task, by its node and its place on the node."""
     node = environ.get("SLURMD_NODENAME", "")
@@ -120,6 +136,7 @@ def variables(environ: Mapping[str, str], rank: Rank) -> dict[str, str]:
     if rank.layout.per_node:
         found["NNODES"] = len(rank.layout.places)
         found["NPROC_PER_NODE"] = node_processes(environ, rank)
+        found.update(_shares(rank))
     else:
         found["RANK"] = rank.number
         found["LOCAL_RANK"] = rank.local
@@ -129,19 +146,36 @@ def variables(environ: Mapping[str, str], rank: Rank) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def _share(rank: Rank) -> dict[str, int]:
+def _shares(rank: Rank) -> dict[str, object]:
+    """Return what is the same on all ranks."""
+    if rank.plan is None or not rank.plan.pipelines:
+        return {}
+    found: dict[str, object] = {"SN_GLOBAL_BATCH": rank.plan.global_batch}
+    replicas = replicas_of(rank.plan)
+    if replicas:
+        samples, sizes = zip(*replicas)
+        found.update({"SN_SHARES": fold_runs(samples), "SN_MICRO_BATCHES": fold_runs(sizes)})
+    if rank.plan.rebalance:
+        found["SN_REBALANCE"] = 1
+    return found
+
+
+def _share(rank: Rank) -> dict[str, object]:
     part = rank.part
     if part is None or rank.plan is None:
         return {}
-    return {
+    found = {
+        **_shares(rank),
         "SN_TP_RANK": part.tp_rank,
         "SN_STAGE": part.stage,
         "SN_REPLICA": part.replica,
         "SN_SAMPLES": part.samples,
         "SN_SAMPLE_OFFSET": part.offset,
-        "SN_GLOBAL_BATCH": rank.plan.global_batch,
         "SN_MICRO_BATCH": part.mesh.micro_batch,
     }
+    if part.mesh.shard:
+        found["SN_SHARD"] = part.mesh.shard
+    return found
 
 
 def node_processes(environ: Mapping[str, str], rank: Rank) -> int:

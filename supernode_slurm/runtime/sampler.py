@@ -130,9 +130,12 @@ class ShareSampler:
                 raise RuntimeError(f"step {self._step} is not finished: call finish_step()")
             found = list(itertools.islice(batches, 1))
             sizes = self._sizes.get(step, ())
-            found += itertools.islice(batches, sum(map(bool, sizes)) - 1)
-            if not found or len(found) != sum(map(bool, sizes)):
-                raise RuntimeError("the loader ended early; give it this sampler as batch_sampler")
+            wanted = sum(map(bool, sizes))
+            found += itertools.islice(batches, max(wanted - 1, 0))
+            if not wanted or len(found) != wanted:
+                raise RuntimeError(
+                    "the loader does not follow this sampler: give it as batch_sampler"
+                )
             made = iter(found)
             yield [next(made) if size else None for size in sizes]
 
