@@ -92,3 +92,14 @@ ensure_torch() {
         "$wheel" </dev/null >&2 ||
         say "warning: no $wheel to be had here: the proofs by training are skipped"
 }
+
+# ensure_frameworks: have the training frameworks that check what is emitted for them; 3 GB.
+ensure_frameworks() {
+    [[ -z ${SLURM_LAB_ROOT:-} ]] || return 0
+    "$venv/bin/python" -c 'import torch' 2>/dev/null || return 0
+    ! "$venv/bin/python" -c 'import megatron.core, deepspeed, torchtitan' 2>/dev/null || return 0
+    say 'installing training frameworks into .venv'
+    "$venv/bin/python" -m pip --disable-pip-version-check install -q \
+        -e "$repo[frameworks]" </dev/null >&2 ||
+        say 'warning: the training frameworks are not to be had here: their checks are skipped'
+}
