@@ -49,12 +49,24 @@ partitions:
   all: {pools: [ph, pa], default: true}
   npu: {pools: [pn]}
 """
-LAYERS, BATCH = 4, 8
-MODEL = f"layers={LAYERS},hidden=2048,heads=16,kv-heads=16,ffn=8192,vocab=32000"
-"""What is planned; the model that is trained has its layers, and is narrow."""
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"}
 
 Parameters = dict[str, NDArray[numpy.float64]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of the model and the global batch."""
+
+    layers: int
+    batch: int
+
+    def dimensions(self) -> str:
+        """Return the model that is planned; the one that is trained is narrow.
+
+        No tensor parallelism cuts 15 heads: the loops have none.
+        """
+        return f"layers={self.layers},hidden=1920,heads=15,kv-heads=15,ffn=7680,vocab=32000"
 
 
 @dataclass(frozen=True)
@@ -153,15 +165,27 @@ def program(name: str, *words: object) -> str:
     return shlex.join([sys.executable, str(PROGRAMS / f"{name}.py"), *map(str, words)])
 
 
-def planned(cards: str, framework: str) -> str:
+def planned(cards: str, framework: str, size: Size) -> str:
     """Return sn-submit's words for a job on these cards."""
     return shlex.join([
-        "sn-submit", "--json", f"--model={MODEL}", f"--cards={cards}", f"--framework={framework}",
-        f"--global-batch={BATCH}", "--sequence=2048", "--time=5",
+        "sn-submit", "--json", f"--model={size.dimensions()}", f"--cards={cards}",
+        f"--framework={framework}", f"--global-batch={size.batch}", "--sequence=2048", "--time=5",
     ])  # fmt: skip
 
 
-def one_process(folder: Path) -> None:
-    """Train the same model in one process on the whole batch."""
-    argv = shlex.split(program("one", folder, LAYERS, BATCH))
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, timeout=120)
+class Alone:
+    """What one process trains on whole batches, by model, batch and lengths of sequences."""
+
+    def __init__(self, folder: Path, *wanted: tuple[Size, str]) -> None:
+        self._folder = folder
+        names = [self._name(size, lengths) for size, lengths in wanted]
+        argv = shlex.split(program("one", folder, *names))
+        subprocess.run(argv, check=True, timeout=120)
+
+    def __call__(self, size: Size, lengths: str) -> Parameters:
+        """Return the parameters."""
+        return read(self._folder / f"{self._name(size, lengths)}.npz")
+
+    @staticmethod
+    def _name(size: Size, lengths: str) -> str:
+        return f"{size.layers}:{size.batch}:{lengths}"

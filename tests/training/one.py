@@ -1,12 +1,11 @@
-"""Train in one process: ``one.py FOLDER LAYERS GLOBAL_BATCH``.
+"""Train in one process on whole batches: ``one.py FOLDER LAYERS:GLOBAL_BATCH:LENGTHS...``.
 
-Writes the parameters after ``STEPS`` steps as FOLDER/plain.npz, and with sequences of unlike
-lengths as FOLDER/varied.npz; the mean losses as JSON to stdout.
+LENGTHS are plain or varied. Writes the parameters after ``STEPS`` steps as FOLDER/4:16:plain.npz
+and the like.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -15,14 +14,15 @@ from gpt import save, train_alone
 
 
 def main() -> int:
-    """Train twice; return the exit code."""
+    """Train each model; return the exit code."""
     torch.set_num_threads(1)
-    folder, layers, batch = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    losses = {}
-    for name in ("plain", "varied"):
-        model, losses[name] = train_alone(layers, batch, name == "varied")
+    folder = Path(sys.argv[1])
+    for name in sys.argv[2:]:
+        layers, batch, lengths = name.split(":")
+        model, losses = train_alone(int(layers), int(batch), lengths == "varied")
+        if losses[-1] >= losses[0]:
+            raise SystemExit(f"nothing was learned: losses {losses}")
         save(folder / f"{name}.npz", model.named_parameters())
-    print(json.dumps(losses))
     return 0
 
 

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader
 from supernode_slurm.plan import loads
 from supernode_slurm.runtime import Share, ShareSampler, loss_scale, over_torch, share
 
-MICRO_BATCH = 2
+MICRO_BATCH = 4
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,16 @@ class Run:
     """The framework sums gradients, where it would average them."""
     weighted: bool = True
     """By tokens; else the mean of the ranks' means, which is wrong."""
+    shares: tuple[int, ...] = ()
+    """Others than the plan's."""
 
 
 RUNS = {
     "ddp": Run(),
     "ddp-varied": Run(varied=True),
     "fsdp-varied": Run(sharded=True, varied=True),
-    "fsdp-sum": Run(sharded=True, varied=True, summed=True),
+    # Four micro-steps for three samples: one is empty.
+    "fsdp-sum": Run(sharded=True, varied=True, summed=True, shares=(13, 3)),
     "unweighted": Run(weighted=False),
 }
 
@@ -78,6 +81,11 @@ def unsynchronised(model: nn.Module, is_last: bool) -> contextlib.AbstractContex
 def train(run: Run, mine: Share, layers: int) -> nn.Module:
     """Train on this rank's samples of every global batch."""
     model, exchange = GPT(layers), over_torch(torch)
+    # The small model would fit any micro-batch; the plan's would make one micro-step.
+    sizes = (MICRO_BATCH,) * len(mine.shares)
+    mine = replace(mine, micro_batch=MICRO_BATCH, micro_batches=sizes)
+    if run.shares:
+        mine = mine.with_shares(run.shares)
     outer, stepper = wrapped(model, run), optimizer(model.parameters())
     data = Lines(STEPS * mine.global_batch, run.varied)
     # FSDP2 gathers weights in every micro-step: all ranks need as many.
@@ -103,8 +111,6 @@ def main() -> int:
     """Train each run as this rank; return the exit code."""
     torch.set_num_threads(1)
     folder, mine = Path(sys.argv[1]), share()
-    # Several micro-steps: the small model would fit any micro-batch.
-    mine = replace(mine, micro_batch=MICRO_BATCH, micro_batches=(MICRO_BATCH,) * len(mine.shares))
     plan = loads(os.environ["SN_PLAN"])
     layers = sum(stage.layers for stage in plan.pipelines[0].stages)
     dist.init_process_group("gloo")
