@@ -102,5 +102,5 @@ def test_the_package_loads_what_a_loop_needs_only_on_use(launcher: Path) -> None
     assert loaded == str(
         ["supernode_slurm", "supernode_slurm.runtime", "supernode_slurm.runtime.share"]
     )
-    assert names.count("'") == 2 * 10
+    assert names.count("'") == 2 * 11
     assert error == "module 'supernode_slurm.runtime' has no attribute 'balanse'"

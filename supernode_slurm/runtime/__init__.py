@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from .loss import loss_scale
     from .micro import balanced_shares, cut_by_length, micro_steps
     from .sampler import ShareSampler
+    from .stopwatch import Stopwatch
 
 __all__ = [
     "Balance",
     "Share",
     "ShareSampler",
+    "Stopwatch",
     "SumOverRanks",
     "balanced_shares",
     "cut_by_length",
@@ -34,6 +36,7 @@ __all__ = [
 _MODULES = {
     "Balance": "balance",
     "ShareSampler": "sampler",
+    "Stopwatch": "stopwatch",
     "SumOverRanks": "exchange",
     "balanced_shares": "micro",
     "cut_by_length": "micro",
