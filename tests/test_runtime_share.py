@@ -42,6 +42,16 @@ def test_ranks_of_one_replica_share_its_number() -> None:
     ]  # fmt: skip
 
 
+def test_ranks_know_how_many_of_them_share_the_weights() -> None:
+    mesh = Mesh(0, 1, 1, 4, 1, zero=3, shard=2)
+    plan = Plan(
+        "m", 8, 128, "torch", (H100,), (Pipeline(8, (mesh,), (Stage(0, 4),)),), rebalance=True
+    )
+    found = [share(item) for item in ranks(plan, SLURM_JOB_NODELIST="h1-[02,05]")]
+    assert {(item.shard, item.rebalance) for item in found} == {(2, True)}
+    assert {(share(item).shard, share(item).rebalance) for item in ranks(MIXED)} == {(0, False)}
+
+
 def test_meshes_that_cut_replicas_differently_have_no_common_shares() -> None:
     meshes = (Mesh(0, 1, 1, 2, 1), Mesh(1, 2, 1, 1, 2))
     line = Pipeline(8, meshes, (Stage(0, 4), Stage(1, 4)))

@@ -93,7 +93,6 @@ class ShareSampler:
 
         Empty micro-steps are left out: loaders cannot collate them.
         """
-        self._sizes.clear()
         order = Order(self._length, self._seed, self._epoch) if self._shuffle else None
         first, place = self._step, self._consumed
         for step in range(first, first + self.steps_left):

@@ -34,6 +34,8 @@ class Share:
     """Micro-batch of every replica."""
     rebalance: bool = False
     """The plan asks that shares follow measured times."""
+    shard: int = 0
+    """Ranks that share one copy of the weights, others having copies; 0 for all or none."""
 
     def with_shares(self, shares: Sequence[int]) -> Share:
         """Return this rank's part where the replicas take these samples.
@@ -75,6 +77,7 @@ def share(environ: Mapping[str, str] | None = None) -> Share:
             shares=shares,
             micro_batches=sizes,
             rebalance=found.get("SN_REBALANCE") == "1",
+            shard=_number(found, "SN_SHARD") if "SN_SHARD" in found else 0,
         )
     except KeyError as error:
         raise RuntimeError(f"{error.args[0]} is not set: start the job with sn-launch") from error
