@@ -128,14 +128,23 @@ def test_a_fixed_part_of_a_step_is_approached_without_swinging() -> None:
 @pytest.mark.parametrize("nothing", [math.nan, math.inf, 0.0, -1.0, 1e-60])
 def test_what_is_no_measurement_leaves_the_last_one(nothing: float) -> None:
     def sometimes(rank: int, step: int, samples: int) -> float:
-        return nothing if rank == 1 and step >= 7 else samples * (rank + 1.0)
+        if rank == 0:
+            return samples * (1.0 if step < 20 else 4.0)
+        return nothing if step >= 7 else samples * 2.0
 
-    assert same(follow([9, 9], 30, sometimes)) == {4: (12, 6)}
+    assert same(follow([9, 9], 30, sometimes)) == {4: (12, 6), 24: (6, 12)}
 
     def never(rank: int, step: int, samples: int) -> float:
         return nothing if rank == 1 else float(samples)
 
     assert same(follow([9, 9], 30, never)) == {}
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+def test_what_an_exchange_loses_is_no_measurement(lost: float) -> None:
+    balance = Balance(shares_of([4])[0], lambda sent: [lost, sent[1]], 1)
+    assert balance.rebalance(1.0, 4) is None
+    assert balance.costs == (0.0,)
 
 
 @pytest.mark.parametrize("work", [0.0, math.nan, -4.0])
@@ -153,7 +162,7 @@ def test_no_replica_is_left_without_a_sample() -> None:
 def test_the_slowest_rank_of_a_replica_counts() -> None:
     pair = shares_of([9, 9])
     shares = [replace(pair[rank // 2], rank=rank, world_size=4) for rank in range(4)]
-    seconds = [1.0, 2.0, 1.0, 1.0]
+    seconds = [2.0, 1.0, 1.0, 1.0]
 
     def work(rank: int, sum_over_ranks: SumOverRanks) -> tuple[int, ...] | None:
         return Balance(shares[rank], sum_over_ranks, 1).rebalance(seconds[rank] * 9, 9)

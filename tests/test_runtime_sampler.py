@@ -180,7 +180,7 @@ def test_new_shares_are_used_from_their_step_on_and_not_before() -> None:
             with pytest.raises(ValueError, match=r"step 2 is handed out; the first open step .* 3"):
                 sampler.set_shares([6, 2], 2)
             sampler.set_shares([6, 2], 4)
-            sampler.set_shares([7, 1], 6)
+            sampler.set_shares([7, 1], 8)
             sampler.set_shares([2, 6], 6)
         sampler.finish_step()
     assert found == [4, 4, 4, 4, 6, 6, 2, 2, 2, 2, 2, 2]
@@ -192,6 +192,7 @@ def test_the_length_counts_the_micro_batches_to_come() -> None:
     sampler = ShareSampler(100, shares_of([5, 3])[0])
     assert len(sampler) == 12 * 3
     sampler.set_shares([2, 6], 4)
+    sampler.set_shares([1, 7], 8)
     sampler.set_shares([4, 4], 6)
     for done in range(12):
         assert len(sampler) == len(list(sampler))
@@ -272,6 +273,15 @@ def test_a_larger_global_batch_goes_on_in_the_same_order() -> None:
     assert (after.epoch, after.consumed, after.step) == (1, 0, 10)
     with pytest.raises(ValueError, match="a data set of 50 samples, this one has 51"):
         ShareSampler(51, small).load_state_dict(before.state_dict())
+
+
+def test_a_state_leaves_the_shares_as_they_are() -> None:
+    sampler = ShareSampler(100, shares_of([4, 4])[0])
+    sampler.set_shares([6, 2], 0)
+    other = ShareSampler(100, shares_of([5, 3])[0])
+    train(other, 7)
+    sampler.load_state_dict(other.state_dict())
+    assert sampler.shares == (6, 2)
 
 
 def test_a_loop_that_was_left_within_a_step_repeats_that_step() -> None:

@@ -93,7 +93,7 @@ class Balance:
         found = [0.0] * len(self._costs)
         for cost, place in gather(mine, share.rank, share.world_size, self._sum):
             replica = int(place) - 1
-            if replica >= 0 and _LEAST < cost < _MOST:
+            if replica >= 0 and cost < _MOST:
                 found[replica] = max(found[replica], cost)
         self._costs = [new or old for new, old in zip(found, self._costs)]
 

@@ -149,7 +149,6 @@ class ShareSampler:
         self._step += 1
         self._consumed += self._share.global_batch
         self._next_epoch_if_done()
-        self._changes = self._changes[self._change_at(self._step) :]
 
     def first_open_step(self, sum_over_ranks: SumOverRanks) -> int:
         """Return the first step that no rank has handed out, the same on every rank."""
@@ -197,8 +196,7 @@ class ShareSampler:
         self._seed, self._shuffle = state["seed"], bool(state["shuffle"])
         self._epoch, self._consumed = state["epoch"], state["consumed"]
         self._step = self._handed = state["step"]
-        self._changes = [(self._step, shares)]
-        self._sizes.clear()
+        self._changes = [(0, shares)]
         self._next_epoch_if_done()
 
     def _next_epoch_if_done(self) -> None:
@@ -215,12 +213,8 @@ class ShareSampler:
         place %= self._length
         return place if order is None else order[place]
 
-    def _change_at(self, step: int) -> int:
-        """Return the index of the last change that counts at a step."""
-        return max(at for at, (start, _) in enumerate(self._changes) if start <= step)
-
     def _shares_at(self, step: int) -> tuple[int, ...]:
-        return self._changes[self._change_at(step)][1]
+        return next(shares for start, shares in reversed(self._changes) if start <= step)
 
     def _cut(
         self, shares: tuple[int, ...], order: Order | None, place: int
