@@ -192,7 +192,7 @@ def test_the_length_counts_the_micro_batches_to_come() -> None:
     sampler = ShareSampler(100, shares_of([5, 3])[0])
     assert len(sampler) == 12 * 3
     sampler.set_shares([2, 6], 4)
-    sampler.set_shares([1, 7], 8)
+    sampler.set_shares([7, 1], 8)
     sampler.set_shares([4, 4], 6)
     for done in range(12):
         assert len(sampler) == len(list(sampler))
