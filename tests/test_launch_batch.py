@@ -118,6 +118,23 @@ def test_every_rank_starts_once_with_its_plan(job: Job) -> None:
     assert len(job.calls()) == 1
 
 
+LEFT = "#!/bin/sh\necho JobId=7 ReqNodeList=h1 NodeList={} BatchHost=h2\n"
+
+
+def test_a_node_that_the_job_has_lost_gets_no_rank(job: Job) -> None:
+    job.program("scontrol", LEFT.format("h2"))
+    done = job.run(sys.executable, "-c", SHOW, SN_REPLAN="0", FAKE_NODES="h2")
+    assert sorted(done.stdout.split("\n")) == ["", "0 2 h2 0", "1 2 h2 1"], done.stderr
+    assert "the job has lost h1: starting on the other nodes" in done.stderr
+
+
+@pytest.mark.parametrize("nodes", ["h[1-2]", "(null)", "h[1-3]", ""])
+def test_nodes_that_slurm_does_not_tell_are_not_taken_for_lost(job: Job, nodes: str) -> None:
+    job.program("scontrol", LEFT.format(nodes))
+    done = job.run(sys.executable, "-c", SHOW, SN_REPLAN="0")
+    assert (len(done.stdout.splitlines()), done.stderr) == (4, "")
+
+
 def test_files_of_the_plan_are_private_and_gone_afterwards(job: Job) -> None:
     program = (
         "import os, sys; path = sys.argv[1];"

@@ -16,7 +16,7 @@ from . import containers, private
 from .carry import Carried, carry
 from .entry import Words
 from .fill import fill, warn_of_no_plan
-from .job import Component, components, number
+from .job import Component, components, number, without_lost
 from .layout import Layout, make_places
 from .master import address, candidates, claim_port, free_ports, is_our_address, wished_port
 from .planning import plan_here
@@ -33,7 +33,7 @@ _FOR_RANKS = ("SN_PLAN", "SN_LAYOUT", "SN_MARK", "SN_CARRIED_FILE", "SN_WATCH")
 def run_batch(environ: Mapping[str, str], words: Words) -> int:
     """Start all ranks of the job and wait for them; return the exit code."""
     check_streams(environ)
-    parts = components(environ)
+    parts = without_lost(environ, components(environ))
     plan = plan_here(environ, parts)
     places = make_places(environ, parts, plan, words.per_node)
     _try_to_fill(words.command, Layout(places, "", 0, words.per_node), plan)

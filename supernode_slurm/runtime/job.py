@@ -6,11 +6,11 @@ Python 3.8, standard library only.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Mapping, Sequence
 
-from ..hostlist import expand
-from .problem import LaunchError
+from ..hostlist import expand, fold
+from .problem import LaunchError, say
 from .program import run
 
 Environ = Mapping[str, str]
@@ -20,6 +20,7 @@ _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 _GRES = re.compile(
     r"(?:\A|,)(?P<name>[\w.-]+)(?::[\w.-]+)?:(?P<count>[0-9]+)(?:\((?P<more>[^)]*)\))?(?=,|\Z)"
 )
+_NODES = re.compile(r"(?:\A|\s)NodeList=(\S+)")
 _PARTS_OF_DEVICES = ("mps", "shard")
 _REPEATED = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?\Z")
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
@@ -98,6 +99,29 @@ def whole_job(environ: Environ) -> tuple[Component, ...]:
             "in salloc, or behind srun"
         )
     return (whole,)
+
+
+def without_lost(environ: Environ, parts: Sequence[Component]) -> tuple[Component, ...]:
+    """Return the components without the nodes that the job has lost.
+
+    A job with --no-kill outlives a node, and its environment goes on naming it. Where
+    slurmctld does not answer, the environment counts.
+    """
+    argv = ["scontrol", "-o", "show", "job", environ.get("SLURM_JOB_ID", "")]
+    shown = _NODES.findall(run(argv, _ASK_S, environ)[1])
+    left = {node for text in shown if text != "(null)" for node in hosts(text)}
+    lost = [node for part in parts for node in part.tasks if node not in left]
+    if not lost or not all(left.intersection(part.tasks) for part in parts):
+        return tuple(parts)
+    say("warning", f"the job has lost {fold(lost)}: starting on the other nodes")
+    return tuple(
+        replace(
+            part,
+            tasks={node: count for node, count in part.tasks.items() if node in left},
+            cpus={node: count for node, count in part.cpus.items() if node in left},
+        )
+        for part in parts
+    )
 
 
 def _component(environ: Environ, end: str) -> Component:
