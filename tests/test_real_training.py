@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.training_site import (
+    EQUAL,
+    NEEDS_TORCH,
     Alone,
     Parameters,
     Ran,
@@ -20,21 +21,11 @@ from tests.training_site import (
     site,
 )
 
-pytestmark = [
-    pytest.mark.slurm,
-    pytest.mark.live,
-    pytest.mark.skipif(
-        importlib.util.find_spec("torch") is None,
-        reason="no torch here: docs/dependencies.md says how to have it",
-    ),
-]
+pytestmark = [pytest.mark.slurm, pytest.mark.live, NEEDS_TORCH]
 
 RUNS = ("ddp", "ddp-varied", "fsdp-varied", "fsdp-sum")
 FLAT, DEEP = Size(layers=4, batch=16), Size(layers=6, batch=8)
 """For replicas and for stages."""
-EQUAL = 1e-10
-"""Parameters are of order 1 in float64. Sums in another order differ by some 1e-15, which 30
-steps of AdamW amplify to 4e-13 as measured; a wrong weight shows as 1e-2."""
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shlex
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import pytest
 from numpy.typing import NDArray
 
 from supernode_slurm.inventory import load
@@ -23,6 +25,13 @@ from supernode_slurm.slurm import JobId, LiveJob
 from supernode_slurm.slurmconf import find_release, generate
 from supernode_slurm.twin import Twin, TwinSpec, installed_release
 
+NEEDS_TORCH = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None,
+    reason="no torch here: docs/dependencies.md says how to have it",
+)
+EQUAL = 1e-10
+"""Parameters are of order 1 in float64. Sums in another order differ by some 1e-15, which 30
+steps of AdamW amplify to 4e-13 as measured; a wrong weight shows as 1e-2."""
 PROGRAMS = Path(__file__).with_name("training")
 ROOM = """\
 version: 1

@@ -1,0 +1,151 @@
+"""Training goes on through mishaps with the samples that it consumed, on other shares too."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supernode_slurm.slurm import JobId
+from tests.training_site import (
+    EQUAL,
+    NEEDS_TORCH,
+    Alone,
+    Site,
+    Size,
+    furthest,
+    planned,
+    program,
+    site,
+)
+
+pytestmark = [pytest.mark.slurm, pytest.mark.live, NEEDS_TORCH]
+
+SIZE = Size(layers=2, batch=16)
+MISHAPS = ("dead:1:7", "hung:1:12", "missing:1:0", "slow:1:22")
+SCRIPT = """\
+#SBATCH --time=5 --exclude=a2 --gres=gpu:1 --ntasks-per-node=1 --cpus-per-task=1
+#SN --model {model} --framework torch --global-batch {batch} --sequence 2048
+export PATIENCE_S=60 MISHAP=waits:0:12
+{body}
+"""
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with site(tmp_path_factory.mktemp("site")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    return Alone(tmp_path_factory.mktemp("alone"), (SIZE, "varied"))
+
+
+def starts(folder: Path) -> list[dict[str, Any]]:
+    """Return what was consumed, and the shares, at each start."""
+    return [json.loads(line) for line in (folder / "starts").read_text().splitlines()]
+
+
+def test_a_dead_a_hung_and_a_missing_rank_are_named_and_the_training_goes_on(
+    room: Site, tmp_path: Path, alone: Alone
+) -> None:
+    run = program("recover", tmp_path)
+    body = f"for MISHAP in {' '.join(MISHAPS)}; do\nexport MISHAP\nsn-launch {run}"
+    body += "\necho $MISHAP ended with $?\ndone"
+    ran = room.run(tmp_path, planned("h100:1,a100:1", "torch", SIZE), body)
+    dead, hung, missing, slow = ran.output.split(" ended with ")[:4]
+    assert "rank 1 on a1 (a100-pcie-80g) died first: signal 9 (SIGKILL)" in dead, dead
+    assert "Rank 1 failed to pass monitoredBarrier" in hung, hung
+    assert "no word from rank 1" in missing, missing
+    assert "slow:1:22 ended with 0" in ran.output, slow
+    assert [start["consumed"] // SIZE.batch for start in starts(tmp_path)] == [0, 5, 10]
+    assert furthest(ran.parameters("recovered"), alone(SIZE, "varied")) < EQUAL
+
+
+def submit(room: Site, folder: Path, body: str, *options: str) -> str:
+    """Hand in a script by plain sbatch; return the job once it waits."""
+    text = SCRIPT.format(model=SIZE.dimensions(), batch=SIZE.batch, body=body)
+    words = ["sbatch", "--parsable", *options]
+    job, _ = room.start(folder, shlex.join(words), text)
+    await_file(folder / "waits.happened", folder / "out")
+    return job
+
+
+def await_file(path: Path, output: Path) -> None:
+    for _ in range(600):
+        if path.exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError(output.read_text() if output.exists() else "no output")
+
+
+@pytest.fixture
+def lost(room: Site) -> Iterator[Callable[[], None]]:
+    """Return what takes the node h2 down; afterwards it is up again, and nothing runs."""
+
+    def lose() -> None:
+        # Its slurmd would come back at once.
+        for state in ("down", "drain"):
+            ask(room, "scontrol", "update", "nodename=h2", f"state={state}", "reason=proof")
+
+    yield lose
+    ask(room, "scancel", "--me")
+    ask(room, "scontrol", "update", "nodename=h2", "state=resume")
+
+
+def ask(room: Site, *argv: str) -> None:
+    env = room.environment({})
+    subprocess.run(argv, env=env, check=True, timeout=30)
+
+
+def start_again(room: Site, job: str) -> None:
+    """Let a requeued job start at once, on two nodes, as its user would with scontrol.
+
+    Slurm itself waits until the old credentials have expired. A new one of the second in which
+    they were revoked counts as revoked.
+    """
+    client = room.twin.client()
+    for _ in range(300):
+        if client.job(JobId.parse(job)).states == {"PENDING"}:
+            time.sleep(3)
+            sizes = ("numcpus=2", "numtasks=2", "numnodes=2-2")
+            return ask(room, "scontrol", "update", f"jobid={job}", *sizes, "starttime=now")
+        time.sleep(0.1)
+    raise AssertionError(f"job {job} is {client.job(JobId.parse(job)).states}")
+
+
+def check(room: Site, folder: Path, job: str, alone: Alone) -> None:
+    """Check that a job went on with fewer nodes where its checkpoint was."""
+    ran = room.end(folder, job)
+    assert ran.job.states == {"COMPLETED"}, ran.output
+    first, second = starts(folder)
+    assert (first["consumed"], second["consumed"]) == (0, 10 * SIZE.batch)
+    assert (len(first["shares"]), len(second["shares"])) == (3, 2)
+    assert sum(first["shares"]) == sum(second["shares"]) == SIZE.batch
+    assert furthest(ran.parameters("recovered"), alone(SIZE, "varied")) < EQUAL
+
+
+def test_a_job_that_is_requeued_on_fewer_nodes_is_planned_anew(
+    room: Site, tmp_path: Path, alone: Alone, lost: Callable[[], None]
+) -> None:
+    body = f"sn-launch {program('recover', tmp_path)}"
+    job = submit(room, tmp_path, body, "--nodes=3", "--requeue", "--open-mode=append")
+    lost()
+    start_again(room, job)
+    check(room, tmp_path, job, alone)
+
+
+def test_a_job_that_outlives_a_node_is_planned_anew_inside_its_allocation(
+    room: Site, tmp_path: Path, alone: Alone, lost: Callable[[], None]
+) -> None:
+    run = f"sn-launch {program('recover', tmp_path)}"
+    job = submit(room, tmp_path, f"{run} || {run}", "--nodes=3", "--no-kill")
+    lost()
+    check(room, tmp_path, job, alone)
