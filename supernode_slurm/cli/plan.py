@@ -45,6 +45,10 @@ SILENT_S = 2.0
 @click.option("--lora-rank", type=click.IntRange(1), help="Rank of the adapters [default: 16].")
 @click.option("--precision", help="bf16, fp16, fp8, mxfp8 or nvfp4 [default: bf16].")
 @click.option("--framework", help="megatron, torch, flagscale ... [default: by the cards].")
+@click.option(
+    "--strategy", help="Of several kinds of cards: auto, grouped, mixed, dynamic or hierarchical "
+    "[default: auto].",
+)  # fmt: skip
 @click.option("--partition", help="Plan within this partition.")
 @click.option("-n", "--top", type=click.IntRange(1), default=5, help="Show so many [default: 5].")
 @click.option(
@@ -58,6 +62,8 @@ SILENT_S = 2.0
 @click.option("--interconnect", metavar="KIND,...", help="Try other fabrics: switch, torus, ...")
 @click.option("--oversubscription", metavar="N,...", help="Try other networks: 1,2,4.")
 @click.option("--data-time", metavar="SECONDS", help="Measured time to load a step's data.")
+@click.option("--reduce-gradients", metavar="NAME", help="fp32, bf16, int8: sums of gradients.")
+@click.option("--allow-lossy", metavar="yes|no", help="Try int8 for gradients [default: no].")
 @click.option("--spare-memory", metavar="PERCENT", help="What plans leave free [default: 5].")
 @click.option("--tokens", help="Cost a whole training of so many: 300B, 1T.")
 @click.option(

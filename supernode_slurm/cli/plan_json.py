@@ -37,6 +37,7 @@ def study_json(found: Study, tokens: float | None) -> dict[str, Any]:
         "version": VERSION,
         "answer": "plans",
         "plans": plans,
+        "strategy": _plain(found.best.choice.compared),
         **{
             name: _plain(getattr(found, name))
             for name in (

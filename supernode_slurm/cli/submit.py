@@ -173,6 +173,7 @@ def _print_json(prepared: Prepared, job: JobId | None, estimate: str | None = No
         "notes": [*prepared.notes, *_tight(prepared)],
         "usable_gib": _usable_gib(prepared),
         "expected_error": prepared.expected and asdict(prepared.expected),
+        "strategy": prepared.choice.compared and asdict(prepared.choice.compared),
         "estimate": estimate,
         "plan": json.loads(dumps(prepared.choice.plan)),
     }

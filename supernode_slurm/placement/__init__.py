@@ -6,11 +6,14 @@ from .limits import Limits
 from .remarks import calibrated, remarks
 from .slots import Room, Slot, Wanted, describe, device_types, find_slots, meshed
 from .span import Span
+from .strategy import STRATEGIES, Compared
 from .view import View, inventory_view, live_view
 
 __all__ = [
+    "STRATEGIES",
     "Ask",
     "Choice",
+    "Compared",
     "Gain",
     "Limits",
     "Room",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,10 +13,20 @@ from ..errors import PlanError
 from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import SPARE, Capabilities, Fixed, Workload, is_tight, plan_mixed, usable_gib
+from ..planner import (
+    SPARE,
+    Capabilities,
+    Fixed,
+    Workload,
+    ideal_rate,
+    is_tight,
+    plan_strategy,
+    usable_gib,
+)
 from .gain import Gain, against, as_pool, in_supernode
 from .limits import Limits
 from .slots import Room, Slot, Wanted, device_types, find_slots
+from .strategy import Compared, Contest, Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +60,16 @@ class Ask:
     """Less gain of a supernode than this sends the job to a pool that can hold it."""
     data_s: float = 0.0
     """Measured loading of data per step."""
+    reduction: str = ""
+    """What replicas sum gradients in; empty: as the framework does."""
     spare: float = SPARE
     """Share of the memory of a device that plans leave, where any can."""
     prefer: str | None = None
     """The partition that the site's policy wants for this job, if a plan fits there."""
+    strategy: str = "auto"
+    """Of ``STRATEGIES``: what several kinds of cards do."""
+    whole: bool = False
+    """All groups are in the job already, or by the user's own options: none may be left out."""
     notes: tuple[str, ...] = ()
     """What the user should know about how the words were read."""
 
@@ -84,6 +101,8 @@ class Choice:
     slots: tuple[Slot, ...]
     gain: Gain | None = None
     """What its supernode is worth, where it lies in one."""
+    compared: Compared | None = None
+    """How its strategy compares, where several kinds of cards were asked for."""
 
 
 def choose(room: Room, ask: Ask) -> list[Choice]:
@@ -105,6 +124,8 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
                 return found
     choices: list[Choice] = []
     within, reasons = places(room, ask)
+    if len(ask.cards) > 1 and ask.model is not None and within:
+        return _by_strategy(room, ask, within)
     for slots in within:
         try:
             _enough_nodes(room, slots)
@@ -118,14 +139,92 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
     return _weighed(room.inventory, ask.on(choices[0].slots), choices)
 
 
+def _by_strategy(room: Room, ask: Ask, within: Sequence[tuple[Slot, ...]]) -> list[Choice]:
+    """Return the plans of the strategy asked for, or of the fastest."""
+    if ask.strategy == "grouped" and ask.whole:
+        raise PlanError(
+            "--strategy grouped takes one kind of cards, the job's own options or nodes have "
+            "all of them; ask for one kind"
+        )
+    possible, reasons = [], []
+    for slots in within:
+        try:
+            _enough_nodes(room, slots)
+            _common_fabric(room.inventory, slots)
+            possible.append(slots)
+        except PlanError as error:
+            reasons.append(f"{' + '.join(slot.domains[0] for slot in slots)}: {error}")
+    # One kind alone needs no common network.
+    if not possible and ask.strategy != "grouped":
+        raise PlanError("\n".join(dict.fromkeys(reasons)))
+
+    def planned(way: Way, below_s: float) -> list[Choice]:
+        found: list[Choice] = []
+        refused = [] if possible or way.strategy == "grouped" else reasons
+        for slots in _parts(possible or within, way.groups) if not refused else ():
+            try:
+                found += _plans(room.inventory, ask, slots, way.strategy, below_s)
+            except PlanError as error:
+                where = " + ".join(slot.domains[0] for slot in slots)
+                refused.append(f"{where}: {error}")
+        if not found:
+            raise PlanError("\n".join(dict.fromkeys(refused)))
+        return sorted(
+            found, key=lambda item: (bool(ask.doubtful(item.slots)), *_rank(item, ask.spare))
+        )
+
+    contest = Contest(
+        asked=ask.strategy,
+        names=[f"{kind} x {count}" for kind, count in ask.cards],
+        batch=ask.global_batch,
+        planned=planned,
+        rank=lambda item: _rank(item, ask.spare),
+        ideals=[_ideal(ask, slot) for slot in within[0]],
+        whole=ask.whole,
+    )
+    found, compared = contest.run()
+    best, *others = _weighed(room.inventory, ask, found)
+    return [replace(best, compared=compared), *others]
+
+
+def _parts(within: Sequence[tuple[Slot, ...]], groups: Sequence[int]) -> list[tuple[Slot, ...]]:
+    """Return where some of the groups could lie, each place once."""
+    found: list[tuple[Slot, ...]] = []
+    for slots in within:
+        part = tuple(slots[index] for index in groups)
+        if part not in found:
+            found.append(part)
+    return found
+
+
+def _ideal(ask: Ask, slot: Slot) -> float | None:
+    """Return the samples per second of a group that loses nothing, where the equations say it."""
+    if ask.model is None:
+        return None
+    with suppress(PlanError):
+        return ideal_rate(workload_of(ask, ask.model), slot.offer, ask.able)
+    return None
+
+
 def _in_turn(room: Room, ask: Ask) -> list[Choice]:
-    """Return the plans of the first framework that has any; the error has what each lacks."""
+    """Return the plans of the first framework that has any; the error has what each lacks.
+
+    On several kinds of cards it is the first that has one for all of them in one job.
+    """
     reasons: dict[str, str] = {}
+    apart: list[Choice] = []
     for able in (ask.able, *ask.others):
         try:
-            return choose(room, replace(ask, able=able, others=()))
+            found = choose(room, replace(ask, able=able, others=()))
         except PlanError as error:
             reasons[able.name] = "; ".join(str(error).split("\n"))
+            continue
+        compared = found[0].compared
+        if compared is None or compared.together:
+            return found
+        apart = apart or found
+    if apart:
+        return apart
     if len(set(reasons.values())) == 1:
         raise PlanError(reasons[ask.able.name])  # It is not the frameworks that stand in the way.
     raise PlanError("\n".join(f"{name}: {text}" for name, text in reasons.items()))
@@ -208,7 +307,13 @@ def _devices_per_card(inventory: Inventory) -> dict[str, int]:
     }
 
 
-def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choice]:
+def _plans(
+    inventory: Inventory,
+    ask: Ask,
+    slots: tuple[Slot, ...],
+    strategy: str = "mixed",
+    below_s: float = math.inf,
+) -> list[Choice]:
     ask = ask.on(slots)
     if len(slots) > 1:
         _common_fabric(inventory, slots)
@@ -219,7 +324,8 @@ def _plans(inventory: Inventory, ask: Ask, slots: tuple[Slot, ...]) -> list[Choi
     for slot in slots:
         if slot.unknown:
             raise PlanError(slot.unknown)
-    plans = plan_mixed(workload_of(ask, ask.model), [slot.offer for slot in slots], ask.able)
+    offers = [slot.offer for slot in slots]
+    plans = plan_strategy(strategy, workload_of(ask, ask.model), offers, ask.able, below_s=below_s)
     return [Choice(plan, _in_order(plan, slots)) for plan in plans]
 
 
@@ -235,6 +341,7 @@ def workload_of(ask: Ask, model: Model) -> Workload:
         lora_rank=ask.lora_rank,
         fixed=ask.fixed,
         data_s=ask.data_s,
+        reduction=ask.reduction,
         spare=ask.spare,
     )
 

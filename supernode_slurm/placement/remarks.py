@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import alone
-from .choose import Ask, Choice, workload_of
+from .choose import Ask, Choice
 from .gain import in_supernode
+from .strategy import strategy_words
 
 
 def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
@@ -14,7 +14,7 @@ def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     found = [
         *_framework(ask, choice),
         *_worth(inventory, ask, choice),
-        *_compare_alone(ask, choice),
+        *_strategy(choice),
         *_apart(choice),
         *(calibrated(inventory, choice.plan) if choice.plan.predicted else ()),
     ]
@@ -72,21 +72,32 @@ def _apart(choice: Choice) -> list[str]:
     return found
 
 
-def _compare_alone(ask: Ask, choice: Choice) -> list[str]:
-    """Return what each group of a mixed plan would reach without the others, in words."""
-    if ask.model is None or choice.plan.predicted is None or len(choice.slots) < 2:
+def _strategy(choice: Choice) -> list[str]:
+    """Return what each group would reach without the others, and which strategy was taken."""
+    compared = choice.compared
+    if compared is None:
         return []
-    mixed = choice.plan.predicted.step_time_s
     found = []
-    offers = [slot.offer for slot in choice.slots]
-    for slot, plan in zip(
-        choice.slots, alone(workload_of(ask, ask.model), offers, ask.able), strict=True
-    ):
-        name = f"{slot.group.devices} {slot.group.name} alone"
-        if plan is None or plan.predicted is None:
-            found.append(f"{name}: the model does not fit")
-            continue
-        seconds = plan.predicted.step_time_s
-        faster = ": faster" if seconds < mixed else ""
-        found.append(f"{name}: {seconds:.2f} s a step, {seconds / mixed:.2f} x the mix{faster}")
-    return found
+    for item in compared.alone:
+        name, _, count = item.groups[0].partition(" x ")
+        shown = f"{count} {name} alone"
+        if item.step_s is None:
+            found.append(f"{shown}: no plan: {'; '.join(item.why.splitlines())}")
+        elif len(compared.groups) > 1:
+            faster = ": faster" if item.step_s < compared.step_s else ""
+            ratio = f"{item.step_s / compared.step_s:.2f} x the mix{faster}"
+            found.append(f"{shown}: {item.step_s:.2f} s a step, {ratio}")
+        else:
+            found.append(f"{shown}: {item.step_s:.2f} s a step")
+    return [*found, *strategy_words(compared), *_sharded(choice.plan)]
+
+
+def _sharded(plan: Plan) -> list[str]:
+    """Return what a loop over sharded replicas has to do."""
+    shards = {mesh.shard for pipeline in plan.pipelines for mesh in pipeline.meshes}
+    if plan.framework != "torch" or shards == {0}:
+        return []
+    return [
+        f"for FSDP2: weights sharded over {max(shards)} devices each (SN_SHARD), copied between, "
+        "as many micro-steps on every rank"
+    ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from . import rules
 from .answers import KEEP as ALL
-from .bounds import PartLoad, bound_s, bounds_s, rising
+from .bounds import PartLoad, loads_of, ordered_s
+from .case import numbers
 from .costs import GIB, limit_gib, model_operations, plan_of, worked_s
 from .crossings import Crossings, Part
 from .mesh import Shape, meshes_of
@@ -27,21 +28,32 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from .combine import Block
+
 KEEP = 10
 """Most plans that are returned; the search ends when no other can be among them."""
 
-KINDS = 3
+CLOSE = {4: 0.05}
+"""Share of a step by which the best plan may be missed, by kinds: a fraction of the expected error.
+With two kinds none is."""
+
+KINDS = 4
 """Most kinds in one pipeline: with each more the combinations grow fiftyfold."""
 
 
 def chain_plans(
-    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities, keep: int = ALL
+    workload: Workload,
+    offers: Sequence[Offer],
+    capabilities: Capabilities,
+    keep: int = ALL,
+    below_s: float = math.inf,
 ) -> list[Plan]:
     """Return the best plans in which every offer is one mesh of the pipeline.
 
     Every mesh passes on the same number of samples per micro-batch (dp x micro-batch is
     equal). The layers are split so that the pipeline is as fast as memory allows.
-    Without the capability of meshes, TP and DP are equal as well. Raises ``PlanError``.
+    Without the capability of meshes, TP and DP are equal as well. Plans that take ``below_s`` or
+    longer are not looked for. Raises ``PlanError``.
     """
     if not (capabilities.pipeline and capabilities.uneven_stages):
         raise PlanError(f"{capabilities.name} has no pipeline with uneven stages")
@@ -53,15 +65,18 @@ def chain_plans(
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
     most = min(keep, KEEP)
+    share = 1 - CLOSE.get(len(offers), 0.0)
     for number, candidate in enumerate(search.candidates()):
-        limit = best[most - 1].step_s if len(best) >= most else math.inf
+        limit = share * best[most - 1].step_s if len(best) >= most else below_s
         if candidate.bound_s >= limit:
             break
-        for order in search.orders:
-            plan = search.plan(search.ordered(candidate, order), limit)
+        for ordered in search.ordered(candidate, limit):
+            plan = search.plan(ordered, limit)
             if plan is not None and plan.predicted is not None:
                 found = _Found(worked_s(plan.predicted), number, plan)
                 bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
+    if not best and below_s < math.inf:
+        raise PlanError(f"no plan below {below_s:.2f} s a step")
     if not best:
         raise search.error()
     return [found.plan for found in best[:most]]
@@ -99,36 +114,54 @@ class _Search:
         self._parts = [self._all_parts(index) for index in range(len(offers))]
         self._limits = [limit_gib(workload, offer) * GIB for offer in offers]
         self._stages: dict[tuple[Part, bool, bool, float], StageLoad] = {}
+        self._rooms: dict[tuple[Part, int], float] = {}
+        self._ways: dict[tuple[Part, Part], float] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)
         ]
 
-    def candidates(self) -> Iterator[_Candidate]:
-        """Yield the legal sets of meshes, the lowest bound first."""
+        self._before = self._beside(self.orders, -1)
+        self._after = self._beside(self.orders, 1)
+
+    def _beside(self, orders: Sequence[Sequence[int]], step: int) -> NDArray[np.intp]:
+        """Return which part stands on one side of each part in each order; their number at ends."""
         import numpy as np
 
-        found = []
+        count = len(self.offers)
+        found = np.full((len(orders), count), count)
+        for row, order in enumerate(orders):
+            for one, other in pairwise(order):
+                found[row, (one, other)[step < 0]] = (other, one)[step < 0]
+        return found
+
+    def candidates(self) -> Iterator[_Candidate]:
+        """Yield the legal sets of meshes, the lowest bound first."""
+        from .combine import Combinations
+
+        found: list[tuple[int, list[list[Part]]]] = []
+        blocks: list[Block] = []
         for width in divisors(self.workload.global_batch):
             for kinds in self._recomputations():
-                options = [
-                    [part for kind in kinds for part in parts.get((width, kind), [])]
-                    for parts in self._parts
-                ]
+                options = [self._roomy(parts, width, kinds) for parts in self._parts]
                 if all(options):
-                    found.append((width, options, self._bounds(options, width)))
-        if not found:
-            return
-        flat = np.concatenate([bounds.ravel() for _, _, bounds in found])
-        starts = np.cumsum([0] + [bounds.size for _, _, bounds in found])
-        legal = np.flatnonzero(flat < math.inf)
-        for item in rising(flat[legal]):
-            index = int(legal[item])
-            block = int(np.searchsorted(starts, index, side="right")) - 1
-            width, options, bounds = found[block]
-            chosen = np.unravel_index(index - starts[block], bounds.shape)
-            parts = tuple(kind[int(place)] for kind, place in zip(options, chosen, strict=True))
-            micro_batches = self.workload.global_batch // width
-            yield _Candidate(parts, micro_batches, float(flat[index]))
+                    found.append((width, options))
+                    blocks.append(self._block(options, width))
+        combinations = Combinations(blocks)
+        for bound, block, places in combinations:
+            width, options = found[block]
+            parts = tuple(kind[place] for kind, place in zip(options, places, strict=True))
+            yield _Candidate(parts, self.workload.global_batch // width, bound)
+        self.cramped |= combinations.cramped
+
+    def _roomy(
+        self, parts: dict[tuple[int, str], list[Part]], width: int, kinds: Sequence[str]
+    ) -> list[Part]:
+        """Return the meshes of a kind of device whose stages hold a layer each."""
+        found = [part for kind in kinds for part in parts.get((width, kind), [])]
+        count = self.workload.global_batch // width
+        roomy = [part for part in found if self._room(part, count) > 0]
+        self.cramped |= len(roomy) < len(found)
+        return roomy
 
     def _recomputations(self) -> list[tuple[str, ...]]:
         """Return which recomputations may stand beside each other."""
@@ -138,10 +171,26 @@ class _Search:
         apart = tuple(kind for kind in kinds if kind != "selective")
         return [apart, *((kind,) for kind in kinds if kind not in apart)]
 
-    def ordered(self, candidate: _Candidate, order: Sequence[int]) -> _Candidate:
-        """Return the candidate with its meshes in this order, and a closer bound."""
-        parts = tuple(candidate.parts[index] for index in order)
-        return replace(candidate, parts=parts, bound_s=self._bound(parts, candidate))
+    def ordered(self, candidate: _Candidate, limit_s: float) -> Iterator[_Candidate]:
+        """Yield the candidate in each order whose closer bound is below the limit."""
+        import numpy as np
+
+        parts = candidate.parts
+        # Beyond the ends there is no way to wait for.
+        ways = np.zeros((len(parts) + 1, len(parts) + 1))
+        for one, other in permutations(range(len(parts)), 2):
+            ways[one, other] = self._way_s((parts[one], parts[other]))
+        own = range(len(parts))
+        fixed = np.array([self.links.hops_s(part, 0.0, 0.0) for part in parts])
+        fixed = fixed + ways[self._before, own] + ways[own, self._after]
+        loads = [self._load(part, 0.0) for part in parts]
+        fixed += (self._before == len(parts)) * [load.embedding_s for load in loads]
+        fixed += (self._after == len(parts)) * [load.head_s for load in loads]
+        layers = self.workload.model.layers
+        bounds = ordered_s(loads, fixed, layers, candidate.micro_batches)
+        for row in np.flatnonzero(bounds < limit_s):
+            chosen = tuple(parts[index] for index in self.orders[row])
+            yield _Candidate(chosen, candidate.micro_batches, float(bounds[row]))
 
     def plan(self, candidate: _Candidate, limit_s: float) -> Plan | None:
         """Return the candidate's plan, None if it does not fit or cannot beat the limit."""
@@ -214,50 +263,47 @@ class _Search:
             parts.setdefault((width, shape.recompute), []).append(part)
         return parts
 
-    def _bounds(self, options: Sequence[Sequence[Part]], width: int) -> NDArray[np.float64]:
-        """Return a step time that no order of each combination beats; inf where illegal."""
+    def _block(self, options: Sequence[Sequence[Part]], width: int) -> Block:
+        """Return meshes of equal samples per micro-batch as arrays, with the rules for them."""
         import numpy as np
 
-        layers = self.workload.model.layers
-        loads = [
-            [self._load(part, self.links.least_hops_s(part)) for part in kind] for kind in options
+        from .combine import Axis, Block
+
+        layers, count = self.workload.model.layers, self.workload.global_batch // width
+        axes = [
+            Axis(
+                loads_of(
+                    [self._load(part, self.links.least_hops_s(part)) for part in kind],
+                    [self._room(part, count) for part in kind],
+                ),
+                np.array([part.pp for part in kind], float),
+                np.array([part.cost.shape.tp for part in kind], float),
+                np.array([part.dp for part in kind], float),
+            )
+            for kind in options
         ]
-        count = self.workload.global_batch // width
-        bounds = bounds_s(loads, layers, count)
-
-        def column(read: Callable[[Part], float]) -> list[NDArray[np.float64]]:
-            return list(np.ix_(*([read(part) for part in kind] for kind in options)))
-
         able = self.capabilities
-        lengths = [
-            stages
-            for stages in range(layers + 1)
-            if not rules.micro_batches(able, stages, 1, count)
-        ]
-        legal = np.isin(sum(column(lambda part: part.pp)), lengths)
+        lengths = [n for n in range(layers + 1) if not rules.micro_batches(able, n, 1, count)]
         # Tied tables are summed over the first and the last stage: equal cuts only.
-        if self.workload.model.tied or not self.capabilities.meshes:
-            for sizes in (column(lambda part: part.cost.shape.tp), column(lambda part: part.dp)):
-                for other in sizes[1:]:
-                    legal = legal & (sizes[0] == other)
-        roomy = np.asarray(sum(column(lambda part: self._room(part, count))) >= layers)
-        self.cramped |= bool((legal & ~roomy).any())
-        return np.where(legal & roomy, bounds, math.inf)
+        alike = self.workload.model.tied or not able.meshes
+        return Block(tuple(axes), layers, count, frozenset(lengths), alike)
 
     def _room(self, part: Part, micro_batches: int) -> float:
         """Return the most layers of a part's stages, were they the last of the pipeline."""
-        held = range(1, part.pp + 1)
-        most = [self._stage(part, False, False, min(micro_batches, n)).most for n in held]
-        return sum(most) if min(most) > 0 else -math.inf
+        if (part, micro_batches) not in self._rooms:
+            import numpy as np
 
-    def _bound(self, parts: Sequence[Part], candidate: _Candidate) -> float:
-        crossings = [self.links.crossing_s(one, other) for one, other in pairwise(parts)]
-        around = zip(parts, [0.0, *crossings], [*crossings, 0.0], strict=True)
-        loads = [
-            self._load(part, self.links.hops_s(part, before, after))
-            for part, before, after in around
-        ]
-        return bound_s(loads, self.workload.model.layers, candidate.micro_batches)
+            held = np.minimum(micro_batches, np.arange(1, part.pp + 1))
+            most = part.cost.rooms((False, False), held, self._limits[part.offer])
+            layers = self.workload.model.layers
+            room = float(np.minimum(most, layers).sum()) if most.min() > 0 else -math.inf
+            self._rooms[part, micro_batches] = room
+        return self._rooms[part, micro_batches]
+
+    def _way_s(self, pair: tuple[Part, Part]) -> float:
+        if pair not in self._ways:
+            self._ways[pair] = self.links.crossing_s(*pair)
+        return self._ways[pair]
 
     def _load(self, part: Part, hops_s: float) -> PartLoad:
         embedding, head = part.cost.embedding, part.cost.head
@@ -293,7 +339,7 @@ class _Search:
             key = (part, load, *ends)
             if key not in found:
                 time = load.fixed_s + layers * load.layer_s
-                sync, update = part.cost.syncs_s(layers, ends, time, count)
+                sync, update = part.cost.syncs_s(layers, ends, time, numbers(count))
                 found[key] = WholeLoad(
                     time, count * time + sync, update, load.fixed_s, load.layer_s
                 )

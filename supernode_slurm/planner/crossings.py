@@ -66,7 +66,7 @@ class Crossings:
         return self._hop_s(part, part.cost.hop_bs)
 
     def _nic_bs(self, part: Part) -> float:
-        return float(part.cost.case.rates.nic_bs)
+        return float(part.cost.cases.rates.nic_bs)
 
     def _hop_s(self, part: Part, bandwidth: float) -> float:
         moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..plan import Plan, Predicted
@@ -25,6 +26,27 @@ def plan_mixed(
     from . import mixed
 
     return mixed.plan_mixed(workload, offers, able, keep)
+
+
+def plan_strategy(
+    strategy: str,
+    workload: Workload,
+    offers: Sequence[Offer],
+    able: Capabilities,
+    keep: int = KEEP,
+    below_s: float = math.inf,
+) -> tuple[Plan, ...]:
+    """Return the best plans of a strategy on all devices of all offers; see ``mixed``."""
+    from . import mixed
+
+    return mixed.plan_strategy(strategy, workload, offers, able, keep, below_s)
+
+
+def ideal_rate(workload: Workload, offer: Offer, able: Capabilities) -> float:
+    """Return the samples per second of devices that lose nothing; see ``mixed``."""
+    from . import mixed
+
+    return mixed.ideal_rate(workload, offer, able)
 
 
 def alone(

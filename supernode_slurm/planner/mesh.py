@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class Shape:
     micro_batch: int
     recompute: str
     zero: int
+    shard: int = 0
+    """Replicas that share one copy of sharded weights; 0 for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Cost:
         return self.compute_s + self.tp_s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class MeshCost:
     """Time and memory of a layer, the embedding and the head in one shape."""
 
@@ -60,8 +63,15 @@ class MeshCost:
     memory: DenseParts
     hop_bs: float
     """To the next stage on the same kind of devices."""
-    case: Case
+    cases: Case
+    """Of all shapes that were costed with it; the rates are one offer's."""
+    row: int
     constants: Constants
+
+    @cached_property
+    def case(self) -> Case:
+        """Return its own case."""
+        return taken_cases(self.cases, np.array(self.row))
 
     def stage_bytes(self, layers: int, ends: tuple[bool, bool], held: float) -> float:
         """Return the peak memory; ``ends`` says whether it is the first and the last stage."""
@@ -69,19 +79,23 @@ class MeshCost:
 
     def most_layers(self, ends: tuple[bool, bool], held: float, limit_bytes: float) -> int:
         """Return how many layers such a stage can hold."""
+        return int(self.rooms(ends, np.asarray(held), limit_bytes))
+
+    def rooms(self, ends: tuple[bool, bool], held: Numbers, limit_bytes: float) -> Numbers:
+        """Return the same for several numbers of micro-batches that are held."""
         parts = self.memory
-        free = limit_bytes - self.stage_bytes(0, ends, held)
-        return int(free / float(parts.layer + held * parts.kept))
+        free = limit_bytes - self.stage_bytes(0, ends, 1)
+        return np.trunc(free / (parts.layer + held * parts.kept))
 
     def sync_s(
         self, layers: int, ends: tuple[bool, bool], time_s: float, count: float
     ) -> tuple[float, float]:
         """Return the exposed data-parallel traffic of a step, and the optimiser's time."""
-        sync, update = self.syncs_s(numbers(layers), ends, numbers(time_s), count)
+        sync, update = self.syncs_s(numbers(layers), ends, numbers(time_s), numbers(count))
         return float(sync), float(update)
 
     def syncs_s(
-        self, layers: Numbers, ends: tuple[bool, bool], time_s: Numbers, count: float
+        self, layers: Numbers, ends: tuple[bool, bool], time_s: Numbers, count: Numbers
     ) -> tuple[Numbers, Numbers]:
         """Return the same for several numbers of layers."""
         stage = Stage(
@@ -91,7 +105,7 @@ class MeshCost:
             last=numbers(ends[1]),
             held=np.ones(()),
         )
-        of = (stage, time_s, numbers(count))
+        of = (stage, time_s, count)
         return sync_s(self.case, self.constants, params_of(self.case), of)
 
     def _tables(self, ends: tuple[bool, bool]) -> int:
@@ -131,7 +145,8 @@ def meshes_of(
             tied=workload.model.tied,
             memory=DenseParts(*(getattr(memory, name)[row] for name in DenseParts.__slots__)),
             hop_bs=float(np.broadcast_to(hops, len(shapes))[row]),
-            case=taken_cases(case, np.array(row)),
+            cases=case,
+            row=row,
             constants=constants,
         )
         for row, shape in enumerate(shapes)
@@ -146,6 +161,7 @@ def _layout(shape: Shape, stages: int) -> Layout:
         layers=(1,) * stages,
         recompute=shape.recompute,
         zero=shape.zero,
+        shard=shape.shard,
         sequence_parallel=shape.tp > 1,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,13 +12,19 @@ from ..plan import Plan
 from .answers import KEEP
 from .chain import chain_plans
 from .costs import worked_s
+from .hybrid import hybrid_plans
+from .mesh import Shape, meshes_of
 from .replicas import replica_plans
 from .uniform import plan_uniform
 from .workload import Capabilities, Fixed, Offer, Workload, agree_precision
 
 
 def plan_mixed(
-    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities, keep: int = KEEP
+    workload: Workload,
+    offers: Sequence[Offer],
+    capabilities: Capabilities,
+    keep: int = KEEP,
+    below_s: float = math.inf,
 ) -> tuple[Plan, ...]:
     """Return the best plans that use all devices of all offers, best first.
 
@@ -30,6 +36,23 @@ def plan_mixed(
     """
     if len(offers) == 1:
         return plan_uniform(workload, offers[0], capabilities, keep)
+    workload = _agreed(workload, offers, capabilities)
+    plans: list[Plan] = []
+    reasons: list[str] = []
+    for way in (replica_plans, partial(chain_plans, keep=keep, below_s=below_s)):
+        try:
+            plans.extend(way(workload, offers, capabilities))
+        except PlanError as error:
+            reasons.append(str(error))
+    if not plans and workload.spare and below_s == math.inf:
+        return plan_mixed(replace(workload, spare=0.0), offers, capabilities, keep)
+    if not plans:
+        raise PlanError("\n".join(reasons))
+    return tuple(sorted(plans, key=_step_time)[:keep])
+
+
+def _agreed(workload: Workload, offers: Sequence[Offer], capabilities: Capabilities) -> Workload:
+    """Return the workload in a precision of all devices; ``PlanError`` where they do not mix."""
     if workload.fixed != Fixed():
         raise PlanError(
             f"{workload.fixed.words()}: fixed sizes are planned on one kind of device; "
@@ -42,18 +65,95 @@ def plan_mixed(
             f"{capabilities.name} cannot run {' and '.join(sorted(vendors))} devices in one "
             "job; use flagscale, or devices of one vendor"
         )
+    return workload
+
+
+def plan_strategy(
+    strategy: str,
+    workload: Workload,
+    offers: Sequence[Offer],
+    capabilities: Capabilities,
+    keep: int = KEEP,
+    below_s: float = math.inf,
+) -> tuple[Plan, ...]:
+    """Return the best plans of a strategy that use all devices of all offers, best first.
+
+    Plans that take ``below_s`` or longer need not be among them. ``mixed``: as ``plan_mixed``.
+    ``grouped``: one offer, of frameworks that can also with weights sharded within its domains.
+    ``dynamic``: replicas whose shares follow their measured step times. ``hierarchical``: as
+    ``hybrid_plans``. Raises ``PlanError``.
+    """
+    if strategy == "dynamic":
+        return _dynamic(workload, offers, capabilities)
+    if strategy == "hierarchical":
+        return _each_fitting(hybrid_plans, workload, offers, capabilities)
+    if strategy == "grouped" and capabilities.sharded_replicas and workload.fixed == Fixed():
+        return _grouped(workload, offers, capabilities, keep)
+    return plan_mixed(workload, offers, capabilities, keep, below_s)
+
+
+def _grouped(
+    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities, keep: int
+) -> tuple[Plan, ...]:
+    """Return the plans of one kind, whole on each device or sharded."""
     plans: list[Plan] = []
-    reasons: list[str] = []
-    for way in (replica_plans, partial(chain_plans, keep=keep)):
+    reasons: list[PlanError] = []
+    for way in (partial(plan_mixed, keep=keep), partial(_each_fitting, hybrid_plans)):
         try:
             plans.extend(way(workload, offers, capabilities))
         except PlanError as error:
-            reasons.append(str(error))
-    if not plans and workload.spare:
-        return plan_mixed(replace(workload, spare=0.0), offers, capabilities, keep)
+            reasons.append(error)
     if not plans:
-        raise PlanError("\n".join(reasons))
+        raise reasons[0]
     return tuple(sorted(plans, key=_step_time)[:keep])
+
+
+def _dynamic(
+    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities
+) -> tuple[Plan, ...]:
+    if not capabilities.uneven_samples:
+        raise PlanError(
+            f"{capabilities.name} gives all replicas equal samples, so that shares cannot "
+            "follow measured times; --framework torch can"
+        )
+    plans = _each_fitting(replica_plans, workload, offers, capabilities)
+    return tuple(replace(plan, rebalance=True) for plan in plans)
+
+
+def _each_fitting(
+    way: Callable[[Workload, Sequence[Offer], Capabilities], list[Plan]],
+    workload: Workload,
+    offers: Sequence[Offer],
+    capabilities: Capabilities,
+) -> tuple[Plan, ...]:
+    """Return the plans of one way, with all memory where none leaves the spare."""
+    workload = _agreed(workload, offers, capabilities)
+    try:
+        plans = way(workload, offers, capabilities)
+    except PlanError:
+        if not workload.spare:
+            raise
+        plans = way(replace(workload, spare=0.0), offers, capabilities)
+    return tuple(sorted(plans, key=_step_time))
+
+
+def ideal_rate(workload: Workload, offer: Offer, capabilities: Capabilities) -> float:
+    """Return the samples per second of all devices of an offer if they lost nothing.
+
+    Each computes whole samples, without recomputation, traffic or want of memory, in the
+    micro-batch at which its computation is fastest. Raises ``PlanError`` for what the equations
+    of a mesh do not cover.
+    """
+    workload = agree_precision(workload, [offer], capabilities)
+    sizes = [1 << place for place in range(workload.global_batch.bit_length())]
+    shapes = [Shape(1, 1, size, "none", 0) for size in sizes]
+    meshes = meshes_of(workload, offer, shapes, [1] * len(shapes))
+    layers = workload.model.layers
+    fastest = min(
+        (layers * mesh.layer.compute_s + mesh.embedding.compute_s + mesh.head.compute_s) / size
+        for mesh, size in zip(meshes, sizes, strict=True)
+    )
+    return offer.devices / fastest
 
 
 def alone(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
@@ -43,7 +44,7 @@ def replica_plans(
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class Run:
     """A micro-batch with its recomputation: what a replica runs for some samples."""
 
     end_s: float
@@ -51,6 +52,18 @@ class _Choice:
     time_s: float
     micro_batch: int
     mesh: MeshCost
+
+
+class Replicas(Protocol):
+    """The replicas of one kind of device."""
+
+    offer: Offer
+
+    def memory_gib(self, mesh: MeshCost) -> float:
+        """Return the peak memory of a device."""
+
+    def optimizer_s(self, mesh: MeshCost) -> float:
+        """Return the time of the optimiser's pass."""
 
 
 class _Kind:
@@ -63,7 +76,7 @@ class _Kind:
         self.offer = offer
         self.layers = workload.model.layers
         self._replicas, self._zero = replicas, zero
-        self._choices: dict[int, _Choice] = {}
+        self._choices: dict[int, Run] = {}
         self._syncs: dict[tuple[int, str], float] = {}
         powers = [1 << place for place in range((2 * workload.global_batch).bit_length())]
         self._meshes: dict[tuple[int, str], MeshCost] = {}
@@ -83,7 +96,7 @@ class _Kind:
         """Return the least time of one replica for its samples and its gradients."""
         return self.choice(samples).end_s
 
-    def choice(self, samples: int) -> _Choice:
+    def choice(self, samples: int) -> Run:
         """Return the way to compute so many samples on one replica that ends first."""
         if samples not in self._choices:
             self._choices[samples] = min(
@@ -100,7 +113,7 @@ class _Kind:
         """Return the time of the optimiser's pass."""
         return mesh.sync_s(self.layers, ENDS, 0.0, 1)[1]
 
-    def _run(self, samples: int, size: int, recompute: str) -> _Choice:
+    def _run(self, samples: int, size: int, recompute: str) -> Run:
         full, rest = divmod(samples, size)
         mesh = self._meshes[size, recompute]
         time_s = full * self._time_s(mesh)
@@ -110,7 +123,7 @@ class _Kind:
         if key not in self._syncs:
             # Gradients leave under the last micro-batch's way back.
             self._syncs[key] = mesh.sync_s(self.layers, ENDS, self._time_s(mesh), 1)[0]
-        return _Choice(time_s + self._syncs[key], time_s, size, mesh)
+        return Run(time_s + self._syncs[key], time_s, size, mesh)
 
     def _time_s(self, mesh: MeshCost) -> float:
         return self.layers * mesh.layer.time_s + mesh.embedding.time_s + mesh.head.time_s
@@ -155,7 +168,7 @@ def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, zero:
         for index, (share, choice) in enumerate(zip(samples, choices, strict=True))
     )
     groups = tuple(offer.group for offer in offers)
-    return plan_of(workload, groups, pipelines, _predicted(workload, kinds, choices))
+    return plan_of(workload, groups, pipelines, predicted_replicas(workload, kinds, choices))
 
 
 def joined(offers: Sequence[Offer]) -> list[Offer]:
@@ -167,14 +180,17 @@ def joined(offers: Sequence[Offer]) -> list[Offer]:
     return [replace(offer, network_gbs=nic * offer.node_devices, rail_gbs=rail) for offer in offers]
 
 
-def _pipeline(group: int, samples: int, dp: int, choice: _Choice) -> Pipeline:
+def _pipeline(group: int, samples: int, dp: int, choice: Run) -> Pipeline:
     shape = choice.mesh.shape
     mesh = Mesh(group, 1, 1, dp, choice.micro_batch, recompute=shape.recompute, zero=shape.zero)
     layers = int(choice.mesh.case.dims.layers)
     return Pipeline(samples, (mesh,), (Stage(0, layers, True, True),))
 
 
-def _predicted(workload: Workload, kinds: Sequence[_Kind], choices: Sequence[_Choice]) -> Predicted:
+def predicted_replicas(
+    workload: Workload, kinds: Sequence[Replicas], choices: Sequence[Run]
+) -> Predicted:
+    """Return what the runs of unlike replicas cost, each on its kind."""
     compute_s = max(choice.time_s for choice in choices)
     pairs = list(zip(kinds, choices, strict=True))
     step_s = choices[0].mesh.constants.step_s

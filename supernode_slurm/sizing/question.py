@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..errors import PlanError
 from ..placement import Ask, Slot, workload_of
 from ..plan import Plan, Predicted
-from ..planner import Capabilities, Offer, Workload, plan_mixed
+from ..planner import Capabilities, Offer, Workload, plan_strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,12 @@ class Question:
     workload: Workload
     offers: tuple[Offer, ...]
     able: Capabilities
+    strategy: str = "mixed"
+    """What several kinds of cards do."""
 
     def best(self) -> Plan:
         """Return the fastest plan; raises ``PlanError``."""
-        return plan_mixed(self.workload, self.offers, self.able, keep=1)[0]
+        return plan_strategy(self.strategy, self.workload, self.offers, self.able, keep=1)[0]
 
     def with_batch(self, size: int) -> Question:
         """Return the question for another global batch; its data takes as much longer to load."""
@@ -34,8 +36,8 @@ class Question:
         return replace(self, offers=offers)
 
 
-def question_of(ask: Ask, slots: Sequence[Slot]) -> Question:
-    """Return what is asked of the devices of these slots.
+def question_of(ask: Ask, slots: Sequence[Slot], strategy: str = "mixed") -> Question:
+    """Return what is asked of the devices of these slots, with the strategy that was taken.
 
     Raises ``PlanError`` without a model, or where nobody has said how fast the devices are
     joined.
@@ -47,7 +49,7 @@ def question_of(ask: Ask, slots: Sequence[Slot]) -> Question:
             raise PlanError(slot.unknown)
     mine = ask.on(slots)
     workload = workload_of(mine, ask.model)
-    return Question(workload, tuple(slot.offer for slot in slots), mine.able)
+    return Question(workload, tuple(slot.offer for slot in slots), mine.able, strategy)
 
 
 def predicted_of(plan: Plan) -> Predicted:

@@ -93,7 +93,8 @@ def study(
     choices = choose(room, ask)
     expected = expected_error(choices[0].plan, inventory.calibration.errors)
     best = choices[0]
-    asked = question_of(ask, best.slots)
+    taken = best.compared.taken if best.compared else "mixed"
+    asked = question_of(ask, best.slots, taken)
     margin = predicted_of(best.plan).step_time_s * (1 + expected.share / 2)
     distinct = [
         (item, item is not best and predicted_of(item.plan).step_time_s <= margin)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..catalogue import Model, UnknownName, find_model
 from ..errors import UsageError, nearest
 from ..frameworks import assumed, capabilities, known_on
 from ..frameworks import names as framework_names
 from ..inventory import Inventory
-from ..placement import Ask, Limits
-from ..planner import PRECISIONS, SPARE, Capabilities, Fixed
+from ..placement import STRATEGIES, Ask, Limits
+from ..planner import LOSSY, PRECISIONS, REDUCTIONS, SPARE, Capabilities, Fixed
 from .bounds import limits_of
 from .cards import Group, asked_groups
 from .settings import Settings, of_component
@@ -20,6 +21,8 @@ from .site import Site
 DEFAULT = "default"
 """The origin of what nobody said."""
 TRAINING = ("full", "lora")
+COUNTED = ("nodes", "ntasks", "gpus", "nodelist", "nodefile")
+"""Options of sbatch that hold for all groups of a job: with them no group is left out."""
 _RECIPE = {"sequence": 4096, "global-batch": 1024, "lora-rank": 16}
 """What is taken where nobody says otherwise."""
 FIXED = {
@@ -40,7 +43,9 @@ def ask_at(site: Site, said: Settings, parts: Sequence[Settings]) -> Ask:
         limits_of(site, of_component(parts, index), group, alone)
         for index, group in enumerate(groups)
     ]
-    return make_ask(site.inventory, said, groups, limits)
+    ask = make_ask(site.inventory, said, groups, limits)
+    counted = any(name in given.values for given in parts for name in COUNTED)
+    return replace(ask, whole=counted or len(parts) > 1)
 
 
 def make_ask(
@@ -54,6 +59,10 @@ def make_ask(
     model = _model(said)
     devices = sum(group.devices for group in groups)
     able, others, by_maker = _frameworks(inventory, said, [kind for kind, _ in cards])
+    reduction, lossy = _reduction(said)
+    able = _summing(able, reduction, lossy)
+    others = tuple(_summing(item, reduction, lossy) for item in others)
+    by_maker = {maker: _summing(item, reduction, lossy) for maker, item in by_maker.items()}
     unplanned = _unplanned(said, (able, *others))
     training = _training(said)
     return Ask(
@@ -71,12 +80,15 @@ def make_ask(
         lora_rank=_positive(said, "lora-rank") if training == "lora" else 1,
         fixed=_fixed(said),
         data_s=_seconds(said, "data-time"),
+        reduction=reduction,
         spare=_spare(said),
         limits=tuple(limits),
         least_gain=inventory.policy.supernode_gain,
         prefer=_prefer(inventory, said, cards),
+        strategy=_strategy(said),
         notes=(
             *said.notes,
+            *_strategy_notes(said, cards),
             *(unplanned if model else ()),
             *(group.note for group in groups if group.note),
         ),
@@ -135,6 +147,19 @@ def _training(said: Settings) -> str:
     if text not in TRAINING:
         raise UsageError(f"{said.said('train')}: expected full or lora")
     return text
+
+
+def _strategy(said: Settings) -> str:
+    text = said.values.get("strategy", STRATEGIES[0])
+    if text not in STRATEGIES:
+        raise UsageError(f"{said.said('strategy')}: no such strategy; {nearest(text, STRATEGIES)}")
+    return text
+
+
+def _strategy_notes(said: Settings, cards: Sequence[tuple[str | None, int]]) -> list[str]:
+    if len(cards) > 1 or said.origins.get("strategy") != "command line":
+        return []
+    return [f"{said.said('strategy')} counts with several kinds of --cards only"]
 
 
 def _precision(said: Settings) -> str:
@@ -202,6 +227,28 @@ def _seconds(said: Settings, name: str) -> float:
     if not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", text):
         raise UsageError(f"{said.said(name)}: expected seconds, like 0.5")
     return float(text)
+
+
+def _reduction(said: Settings) -> tuple[str, bool]:
+    """Return what gradients are summed in, empty where it is open, and whether a loss may be."""
+    name, lossy = said.values.get("reduce-gradients", ""), said.values.get("allow-lossy", "no")
+    if name and name not in REDUCTIONS:
+        raise UsageError(f"{said.said('reduce-gradients')}: {nearest(name, REDUCTIONS)}")
+    if lossy not in ("yes", "no"):
+        raise UsageError(f"{said.said('allow-lossy')}: expected yes or no")
+    if name in LOSSY and lossy == "no":
+        raise UsageError(
+            f"{said.said('reduce-gradients')}: it changes what is learnt; add --allow-lossy yes"
+        )
+    return name, lossy == "yes"
+
+
+def _summing(able: Capabilities, reduction: str, lossy: bool) -> Capabilities:
+    """Return what a framework can run that sums gradients so, with a loss or without."""
+    names = tuple(name for name in able.reductions if lossy or name not in LOSSY)
+    # ZeRO++ quantises the gradients of ZeRO-3.
+    zero = (3,) if reduction in LOSSY else able.zero
+    return replace(able, reductions=names, zero=zero)
 
 
 def _spare(said: Settings) -> float:

@@ -92,7 +92,7 @@ def _planned(
             raise PlanError(f"its nodes hold unequal numbers of {kind}, or lie apart: {shown}")
     groups = [Group(item.kind, item.count * len(item.hosts)) for item in held]
     limits = [Limits(per_node=item.count, hosts=frozenset(item.hosts)) for item in held]
-    ask = make_ask(inventory, said, groups, limits)
+    ask = replace(make_ask(inventory, said, groups, limits), whole=True)
     if ask.model is None:
         raise PlanError("; ".join(note.partition(": ")[2] for note in ask.notes[-1:]))
     hosts = frozenset(host for item in held for host in item.hosts)

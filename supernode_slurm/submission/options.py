@@ -26,7 +26,10 @@ PLANNING = (
     Option("lora-rank", "N", "Rank of the adapters [default: 16]."),
     Option("precision", "NAME", "bf16, fp16, fp8, mxfp8 or nvfp4 [default: bf16]."),
     Option("data-time", "SECONDS", "Measured time to load the data of a step [default: 0]."),
+    Option("reduce-gradients", "NAME", "fp32, bf16 or int8 [default: as the framework does]."),
+    Option("allow-lossy", "yes|no", "Gradients may be sent with a loss: int8 [default: no]."),
     Option("spare-memory", "PERCENT", "Memory of a device that a plan leaves free [default: 5]."),
+    Option("strategy", "NAME", "Of several kinds: auto, grouped, mixed, dynamic, hierarchical."),
     Option("framework", "NAME", "megatron, torch, flagscale ... [default: by the cards]."),
 )
 """What is planned: for ``sn plan`` and ``sn-submit``, on ``#SN`` lines, in SN_* variables and the
@@ -47,7 +50,7 @@ VARIABLES = frozenset(
     for names in (
         "INVENTORY CONFIG SBATCH CARRIED CARRIED_BY CARRIED_FILE PLAN PLAN_FILE REPLAN LAYOUT",
         "GROUP ACCELERATOR STAGE REPLICA TP_RANK SAMPLES SAMPLE_OFFSET MICRO_BATCH",
-        "MARK WATCH LAUNCH_END",
+        "MARK WATCH LAUNCH_END REBALANCE SHARD SHARES MICRO_BATCHES",
     )
     for name in names.split()
 )

@@ -1,0 +1,170 @@
+"""Which of several kinds of cards a job runs on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from supernode_slurm.errors import PlanError
+from supernode_slurm.frameworks import capabilities
+from supernode_slurm.placement import Ask, Choice, Compared, Room, choose, remarks
+from supernode_slurm.plan import Mesh, Plan, dumps, loads
+from supernode_slurm.planner import plan_mixed, plan_strategy, plan_uniform
+from supernode_slurm.sizing import study
+from tests.test_planner import offer, step_s, workload
+from tests.test_sizing import ask_of, room_of
+
+ROOM = room_of("mixed")
+
+
+def asked(strategy: str = "auto", **said: object) -> Ask:
+    words: dict[str, object] = {
+        "model": "llama-3-8b",
+        "cards": "h100:8,a100:8",
+        "global_batch": 96,
+        **said,
+    }
+    return replace(ask_of(ROOM.inventory, **words), strategy=strategy)
+
+
+def taken(ask: Ask, room: Room = ROOM) -> tuple[Choice, Compared]:
+    best = choose(room, ask)[0]
+    assert best.compared is not None
+    return best, best.compared
+
+
+def test_auto_takes_the_fastest_and_says_what_it_beats() -> None:
+    best, compared = taken(asked(framework="megatron"))
+    assert (compared.taken, compared.groups) == ("mixed", ("h100 x 8", "a100 x 8"))
+    said = remarks(ROOM.inventory, asked(framework="megatron"), best)
+    alone = min(item.step_s or 0.0 for item in compared.alone)
+    shown = f"auto: mixed: {step_s(best.plan):.2f} s a step; the best group alone {alone:.2f} s"
+    assert shown in said
+
+
+@pytest.mark.parametrize("framework", ["torch", "megatron", "flagscale", "deepspeed"])
+@pytest.mark.parametrize("batch", [16, 32, 96])
+def test_auto_is_never_slower_than_grouped_or_mixed(framework: str, batch: int) -> None:
+    best = step_s(taken(asked(framework=framework, global_batch=batch))[0].plan)
+    for strategy in ("grouped", "mixed", "hierarchical"):
+        try:
+            other = taken(asked(strategy, framework=framework, global_batch=batch))[0].plan
+        except PlanError:
+            continue
+        assert best <= step_s(other) * (1 + 1e-9)
+
+
+def test_grouped_takes_one_kind_and_says_what_the_others_would_reach() -> None:
+    best, compared = taken(asked("grouped", framework="megatron"))
+    assert [group.name for group in best.plan.groups] == ["h100"]
+    assert [item.groups for item in compared.alone] == [("h100 x 8",), ("a100 x 8",)]
+    fast, slow = (item.step_s or 0.0 for item in compared.alone)
+    assert fast == step_s(best.plan) < slow
+    said = remarks(ROOM.inventory, asked("grouped", framework="megatron"), best)
+    assert f"8 a100 alone: {slow:.2f} s a step" in said
+
+
+def test_a_group_that_costs_more_than_it_adds_is_dropped_with_its_numbers() -> None:
+    # One sample each: an A100 needs longer for its one than an H100 for two.
+    ask = asked(framework="torch", model="qwen2.5-1.5b", global_batch=16)
+    best, compared = taken(ask)
+    assert [group.name for group in best.plan.groups] == ["h100"]
+    (dropped,) = compared.dropped
+    mixed = step_s(taken(replace(ask, strategy="mixed"))[0].plan)
+    assert dropped.group == "a100 x 8"
+    assert dropped.with_s is not None
+    assert dropped.without_s == step_s(best.plan) < dropped.with_s <= mixed
+    shown = f"a100 x 8 dropped: {dropped.with_s:.2f} s with it, {dropped.without_s:.2f} s without"
+    assert shown in remarks(ROOM.inventory, ask, best)
+
+
+def test_what_cannot_be_mixed_is_left_out_with_the_reason() -> None:
+    best, compared = taken(asked(framework="deepspeed"))
+    assert compared.taken == "grouped" and not compared.together
+    said = " ".join(remarks(ROOM.inventory, asked(framework="deepspeed"), best))
+    assert "a100 x 8 dropped: no plan with it: " in said
+    assert "deepspeed gives all replicas equal samples" in said
+
+
+def test_rates_are_held_against_the_groups_and_the_bound() -> None:
+    best, compared = taken(asked(framework="megatron"))
+    rates = [96 / (item.step_s or 1.0) for item in compared.alone]
+    assert compared.samples_s == pytest.approx(96 / step_s(best.plan))
+    assert compared.sum_alone_samples_s == pytest.approx(sum(rates))
+    assert compared.best_alone_samples_s == pytest.approx(max(rates))
+    assert compared.bound_samples_s is not None
+    assert max(compared.samples_s, sum(rates)) < compared.bound_samples_s < 2 * sum(rates)
+
+
+def test_dynamic_is_for_replicas_whose_shares_can_follow() -> None:
+    plan = taken(asked("dynamic", framework="torch"))[0].plan
+    assert plan.rebalance and len(plan.pipelines) == 2
+    assert loads(dumps(plan)) == plan
+    assert not taken(asked("mixed", framework="torch"))[0].plan.rebalance
+    with pytest.raises(PlanError) as caught:
+        choose(ROOM, asked("dynamic", framework="megatron"))
+    assert "--strategy dynamic: " in str(caught.value)
+    assert "megatron gives all replicas equal samples" in str(caught.value)
+    assert "nearest that works: --strategy mixed on h100 x 8 + a100 x 8, 3." in str(caught.value)
+
+
+def test_a_job_that_holds_all_groups_leaves_none_out() -> None:
+    ask = asked(framework="torch", model="qwen2.5-1.5b", global_batch=16)
+    best, compared = taken(replace(ask, whole=True))
+    assert len(best.plan.groups) == 2
+    assert not compared.dropped
+    with pytest.raises(PlanError, match=r"grouped takes one kind .* ask for one kind"):
+        choose(ROOM, replace(ask, whole=True, strategy="grouped"))
+
+
+def test_the_answer_is_the_same_once_the_framework_is_settled() -> None:
+    ask = asked()
+    first = taken(ask)[0]
+    again = taken(ask.planned_for(first.plan))[0]
+    assert again.plan == first.plan
+
+
+def test_every_change_is_held_against_the_strategy_that_was_taken() -> None:
+    found = study(ROOM, asked("hierarchical", framework="torch"), 3)
+    plans = [item.plan for item in found.changes if item.plan is not None]
+    assert plans
+    assert all(mesh.shard for plan in plans for mesh in _meshes(plan))
+    assert json.dumps([item.gain for item in found.changes])
+
+
+def _meshes(plan: Plan) -> Iterator[Mesh]:
+    return (mesh for pipeline in plan.pipelines for mesh in pipeline.meshes)
+
+
+@pytest.mark.parametrize("framework", ["torch", "megatron"])
+def test_of_three_kinds_the_best_subset_is_found(framework: str) -> None:
+    from supernode_slurm.placement.strategy import Contest, Way
+
+    offers = [offer("h100", 1), offer("a100", 1), offer("v100-sxm-32g", 1)]
+    able = capabilities(framework)
+    job = replace(workload("qwen2.5-1.5b", 48, 1024), framework=framework)
+
+    class Found:
+        def __init__(self, plan: Plan) -> None:
+            self.plan = plan
+
+    def planned(way: Way, below_s: float) -> list[Found]:
+        chosen = [offers[index] for index in way.groups]
+        return [Found(plan) for plan in plan_strategy(way.strategy, job, chosen, able)]
+
+    contest = Contest(
+        "auto", ["h100", "a100", "v100"], 48, planned,
+        lambda item: (False, step_s(item.plan), step_s(item.plan)), [None, None, None],
+    )  # fmt: skip
+    best = step_s(contest.run()[0][0].plan)
+    tried = [step_s(plan_uniform(job, item, able)[0]) for item in offers]
+    for size in (2, 3):
+        for part in combinations(offers, size):
+            tried.append(step_s(plan_mixed(job, part, able)[0]))
+            if able.sharded_replicas:
+                tried.append(step_s(plan_strategy("hierarchical", job, part, able)[0]))
+    assert best <= min(tried) * (1 + 1e-9)
