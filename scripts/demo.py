@@ -124,10 +124,10 @@ def mixed_job(client: CliClient, folder: Path) -> None:
     output = folder / "mixed.out"
     words = [
         "--model", "llama-3-8b", "--cards", "h100:8,a100:8", "--global-batch", "96",
-        f"--output={output}", "--time=10",
+        "--strategy", "mixed", f"--output={output}", "--time=10",
         str(TEMPLATES / "pytorch-loop.sh"), str(TEMPLATES / "uneven_numpy.py"),
     ]  # fmt: skip
-    show("2. Llama-3-8B over 8 H100 and 8 A100: the plan", "sn", "plan", *words[:6], "-n", "3")
+    show("2. Llama-3-8B over 8 H100 and 8 A100: the plan", "sn", "plan", *words[:8], "-n", "3")
     planned = json.loads(show("", "sn-submit", "--dry-run", "--json", *words, quiet=True))["plan"]
     said = show("   submitted", "sn-submit", *words)
     job = JobId.parse(said.split()[3])

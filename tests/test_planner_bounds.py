@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
@@ -13,7 +14,7 @@ from supernode_slurm.frameworks import capabilities
 from supernode_slurm.planner import bounds, chain, plan_mixed
 from supernode_slurm.planner.bounds import PartLoad, bounds_s, ordered_s, rising
 from supernode_slurm.planner.split import StageLoad, split_layers
-from tests.test_planner import offer, workload
+from tests.test_planner import offer, step_s, workload
 
 seconds = st.floats(0.01, 5)
 parts = st.builds(
@@ -118,3 +119,18 @@ def test_five_kinds_of_devices_are_refused_with_a_way_out() -> None:
     offers = [offer(name, 1) for name in ("a100", "h100", "h20", "h200", "a800")]
     with pytest.raises(PlanError, match="4 at most; leave out the slowest or the smallest group"):
         plan_mixed(workload("llama-3-8b", 64), offers, capabilities("flagscale"))
+
+
+@pytest.mark.parametrize("framework", ["flagscale", "megatron"])
+def test_a_pipeline_of_four_kinds_is_as_fast_as_any_but_for_what_is_allowed(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offers = [offer(name, 1, 2) for name in ("a100", "h100", "h20", "v100-sxm-32g")]
+    asked = replace(workload("qwen2.5-7b", 8, 1024), framework=framework)
+    found = step_s(plan_mixed(asked, offers, capabilities(framework))[0])
+    close = chain.CLOSE[4]
+    monkeypatch.setattr(chain, "CLOSE", {})
+    least = step_s(plan_mixed(asked, offers, capabilities(framework))[0])
+    assert least <= found <= least / (1 - close)
+    monkeypatch.setattr(chain, "ordered_s", lambda _parts, fixed, *_: np.zeros(len(fixed)))
+    assert step_s(plan_mixed(asked, offers, capabilities(framework), keep=1)[0]) == least
