@@ -23,7 +23,7 @@ from tests.training_site import (
 
 pytestmark = [pytest.mark.slurm, pytest.mark.live, NEEDS_TORCH]
 
-RUNS = ("ddp", "ddp-varied", "fsdp-varied", "fsdp-sum")
+RUNS = ("ddp", "ddp-varied", "fsdp-varied", "fsdp-sum", "followed")
 FLAT, DEEP = Size(layers=4, batch=16), Size(layers=6, batch=8)
 """For replicas and for stages."""
 
@@ -64,6 +64,11 @@ def test_unequal_replicas_train_as_one_process(run: str, replicas: Ran, alone: A
 
 def test_the_mean_of_the_ranks_means_does_not(replicas: Ran, alone: Alone) -> None:
     assert furthest(replicas.parameters("unweighted"), alone(FLAT, "plain")) > 1e6 * EQUAL
+
+
+def test_shares_follow_the_time_of_a_sample(replicas: Ran) -> None:
+    """Equal at first, on cards of which one is told to take twice as long."""
+    assert [rank["ended"]["followed"] for rank in replicas.ranks()] == [[11, 5], [11, 5]]
 
 
 def check_stages(ran: Ran, wanted: Parameters) -> list[tuple[str, int]]:

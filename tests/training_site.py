@@ -160,10 +160,10 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Site]:
-    """Yield the room with slurmds."""
+def site(folder: Path, more: str = "") -> Iterator[Site]:
+    """Yield the room with slurmds; ``more`` ends its inventory."""
     inventory = folder / "room.yaml"
-    inventory.write_text(ROOM)
+    inventory.write_text(ROOM + more)
     files = generate(load(inventory), find_release(installed_release())).files
     with Twin(TwinSpec(files=files, live=True)) as twin:
         yield Site(twin, inventory)
@@ -177,8 +177,9 @@ def program(name: str, *words: object) -> str:
 def planned(cards: str, framework: str, size: Size) -> str:
     """Return sn-submit's words for a job on these cards."""
     return shlex.join([
-        "sn-submit", "--json", f"--model={size.dimensions()}", f"--cards={cards}",
-        f"--framework={framework}", f"--global-batch={size.batch}", "--sequence=2048", "--time=5",
+        "sn-submit", "--json", "--strategy=mixed", f"--cards={cards}", f"--framework={framework}",
+        f"--model={size.dimensions()}", f"--global-batch={size.batch}", "--sequence=2048",
+        "--time=5",
     ])  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy
 import torch
@@ -124,15 +125,51 @@ def loss_sum(logits: Tensor, targets: Tensor) -> Tensor:
     )
 
 
-def optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return AdamW as language models use it."""
-    return torch.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
+RATE, BETAS, EPSILON, DECAY = 1e-3, (0.9, 0.95), 1e-8, 0.1
+
+
+class AdamW:
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as torch.optim has it.
+
+    That one loads a compiler, which takes each rank a second.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        self._parameters = list(parameters)
+        self._means = [torch.zeros_like(item) for item in self._parameters]
+        self._squares = [torch.zeros_like(item) for item in self._parameters]
+        self._steps = 0
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update all parameters."""
+        self._steps += 1
+        first, second = (1 - beta**self._steps for beta in BETAS)
+        for item, mean, square in zip(self._parameters, self._means, self._squares, strict=True):
+            mean.lerp_(item.grad, 1 - BETAS[0])
+            square.mul_(BETAS[1]).addcmul_(item.grad, item.grad, value=1 - BETAS[1])
+            spread = (square.sqrt() / second**0.5).add_(EPSILON)
+            item.mul_(1 - RATE * DECAY).addcdiv_(mean, spread, value=-RATE / first)
+
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
+        for item in self._parameters:
+            item.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a restart needs."""
+        return {"means": self._means, "squares": self._squares, "steps": self._steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where another was."""
+        self._means, self._squares = state["means"], state["squares"]
+        self._steps = state["steps"]
 
 
 def train_alone(layers: int, batch: int, varied: bool) -> tuple[GPT, list[float]]:
     """Train in one process on whole batches; return the model and each step's mean loss."""
     model, data = GPT(layers), Lines(STEPS * batch, varied)
-    stepper, losses = optimizer(model.parameters()), []
+    stepper, losses = AdamW(model.parameters()), []
     for indices in order(batch):
         inputs, targets = data.batch(indices)
         loss = loss_sum(model(inputs), targets) / count(targets)

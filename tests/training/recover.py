@@ -1,4 +1,4 @@
-"""Train by DDP through mishaps: ``recover.py FOLDER``.
+"""Train as replicas through mishaps: ``recover.py FOLDER``.
 
 Every few steps rank 0 writes a checkpoint of parameters, optimiser and consumed samples, and
 each start goes on from it, whatever its ranks and shares. MISHAP in the environment is
@@ -26,8 +26,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from gpt import GPT, STEPS, Lines, count, loss_sum, optimizer, save
-from torch.nn.parallel import DistributedDataParallel
+from gpt import GPT, STEPS, AdamW, Lines, count, loss_sum, save
 from torch.utils.data import DataLoader
 
 from supernode_slurm.plan import loads
@@ -87,11 +86,11 @@ def meet(mine: Share) -> None:
     dist.init_process_group("gloo", store=store, rank=mine.rank, world_size=mine.world_size)
 
 
-def start(path: Path, mine: Share) -> tuple[GPT, torch.optim.Optimizer, ShareSampler]:
+def start(path: Path, mine: Share) -> tuple[GPT, AdamW, ShareSampler]:
     """Return what is trained, as the checkpoint has it where there is one."""
     plan = loads(os.environ["SN_PLAN"])
     model = GPT(sum(stage.layers for stage in plan.pipelines[0].stages))
-    stepper = optimizer(model.parameters())
+    stepper = AdamW(model.parameters())
     sampler = ShareSampler(STEPS * mine.global_batch, mine)
     if path.exists():
         held = torch.load(path)
@@ -109,7 +108,7 @@ def train(folder: Path, mine: Share, mishap: Mishap) -> GPT:
         with (folder / "starts").open("a") as stream:
             seen = {"consumed": sampler.consumed, "shares": mine.shares}
             stream.write(json.dumps(seen) + "\n")
-    outer, exchange = DistributedDataParallel(model), over_torch(torch)
+    exchange = over_torch(torch)
     loader = DataLoader(Lines(STEPS * mine.global_batch, varied=True), batch_sampler=sampler)
     for parts in sampler.steps(loader):
         if mishap.happens(mine.rank, sampler.step):
@@ -117,17 +116,25 @@ def train(folder: Path, mine: Share, mishap: Mishap) -> GPT:
         # Names the ranks that do not come, where a collective would only wait.
         dist.monitored_barrier(timeout=PATIENCE, wait_all_ranks=True)
         held = [part for part in parts if part is not None]
-        scale = loss_scale(sum(count(targets) for _, targets in held), exchange)
-        for index, (inputs, targets) in enumerate(held):
-            outer.require_backward_grad_sync = index == len(held) - 1
-            (loss_sum(outer(inputs), targets) * scale).backward()
+        tokens = sum(count(targets) for _, targets in held)
+        scale = loss_scale(tokens, exchange, averages=False)
+        for inputs, targets in held:
+            (loss_sum(model(inputs), targets) * scale).backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
         stepper.step()
         stepper.zero_grad()
         sampler.finish_step()
         if mine.rank == 0 and sampler.step % EVERY == 0:
             new = path.with_suffix(".new")
-            states = {"model": model, "optimizer": stepper, "sampler": sampler}
-            torch.save({name: item.state_dict() for name, item in states.items()}, new)
+            torch.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": stepper.state_dict(),
+                    "sampler": sampler.state_dict(),
+                },
+                new,
+            )
             new.replace(path)
     return model
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from gpt import GPT, STEPS, TOKENS, WIDTH, Lines, count, loss_sum, optimizer, order, save
+from gpt import GPT, STEPS, TOKENS, WIDTH, AdamW, Lines, count, loss_sum, order, save
 from torch import Tensor
 
 from supernode_slurm.plan import Pipeline, loads
@@ -152,7 +152,7 @@ def main() -> int:
     first = places_of(pipeline)[part.stage].ranks.start
     stage = Stage(pipeline, data, part.stage, rank - first)
     replicas = [dist.new_group(list(place.ranks)) for place in places_of(pipeline)][part.stage]
-    stepper, held = optimizer(stage.model.parameters()), 0
+    stepper, held = AdamW(stage.model.parameters()), 0
     for batch in order(plan.global_batch):
         held = stage.step(batch, count(data.batch(batch)[1]))
         for parameter in stage.model.parameters():
