@@ -62,7 +62,8 @@ def case_of(dims: Mapping[str, float], **cut: float) -> Case:
             | {"virtual": 1, "micro_batch": 1, "flash": 1, "overlap": 1} | cut),
         record(Rates, 0, scale_up_bs=1000, nic_bs=100, rail_bs=100, elementwise_bs=38, domain=2,
                node=2, total=4, memory_bytes=1e9),
-        record(Software, 0, gradient_bytes=2, wire_bytes=2, optimizer_bytes=12, logit_bytes=4, release=1),
+        record(Software, 0, gradient_bytes=2, wire_bytes=2, optimizer_bytes=12, logit_bytes=4,
+               release=1),
     )  # fmt: skip
 
 
