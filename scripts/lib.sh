@@ -100,6 +100,6 @@ ensure_frameworks() {
     ! "$venv/bin/python" -c 'import megatron.core, deepspeed, torchtitan' 2>/dev/null || return 0
     say 'installing training frameworks into .venv'
     "$venv/bin/python" -m pip --disable-pip-version-check install -q \
-        -e "$repo[frameworks]" </dev/null >&2 ||
+        -e "${repo}[frameworks]" </dev/null >&2 ||
         say 'warning: the training frameworks are not to be had here: their checks are skipped'
 }
