@@ -10,7 +10,8 @@ from standin import Options, Rank, need, number, same
 
 FLAGS = """--group-query-attention --swiglu --disable-bias-linear --sequence-parallel --bf16 --fp16
     --untie-embeddings-and-output-weights --exit-signal-handler --overlap-grad-reduce
-    --overlap-param-gather --use-distributed-optimizer"""
+    --overlap-param-gather --use-distributed-optimizer --grad-reduce-in-bf16
+    --accumulate-allreduce-grads-in-fp32"""
 VALUES = """--num-layers --hidden-size --ffn-hidden-size --num-attention-heads --num-query-groups
     --normalization --position-embedding-type --rotary-base --vocab-size --tokenizer-type
     --tokenizer-model --seq-length --max-position-embeddings --global-batch-size
@@ -18,6 +19,7 @@ VALUES = """--num-layers --hidden-size --ffn-hidden-size --num-attention-heads -
     --save --load --save-interval --tensor-model-parallel-size --pipeline-model-parallel-size
     --context-parallel-size --expert-model-parallel-size --expert-tensor-parallel-size
     --num-layers-per-virtual-pipeline-stage --num-distributed-optimizer-instances
+    --ddp-bucket-size
     --fp8-format --fp8-recipe --fp4-format --fp4-recipe --recompute-granularity
     --recompute-method --recompute-num-layers --attention-dropout --hidden-dropout"""
 LISTS = "--recompute-modules"
@@ -46,6 +48,8 @@ def check_model(given: argparse.Namespace, tp: int) -> None:
     if given.sequence_parallel:
         need(tp > 1, "sequence parallelism without tensor parallelism")
         same("sequence over TP leaves", 0, number(given.seq_length, "sequence") % tp)
+    if given.ddp_bucket_size:
+        need(number(given.ddp_bucket_size, "bucket") > 0, "--ddp-bucket-size is not positive")
     if given.overlap_param_gather:
         need(given.use_distributed_optimizer, "--overlap-param-gather: no distributed optimizer")
         need(given.overlap_grad_reduce, "--overlap-param-gather: no --overlap-grad-reduce")
