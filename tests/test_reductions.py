@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def studied(**said: object) -> Study:
     return study(room, ask_of(room.inventory, **{**SLOW, **said}), 4)
 
 
-def planned(framework: str, reduction: str, **fixed: int) -> Plan:
+def planned(framework: str, reduction: str, **fixed: Any) -> Plan:
     room = room_of("mixed")
     found = study(room, ask_of(room.inventory, framework=framework, **SLOW), 1)
     offer = found.best.choice.slots[0].offer

@@ -50,7 +50,7 @@ def ordered_s(
     best_s = ((micro_batches - 1 + np.cumsum(stages)) * end_s + idle_s).min(axis=1)
     # Where a part would hold less than nothing, the end and the sum apart say more.
     fastest_s = layers * layer_s[0] + sum_s[:, 0]
-    return np.maximum(best_s, (micro_batches - 1) * end_s[:, -1] + fastest_s)
+    return np.asarray(np.maximum(best_s, (micro_batches - 1) * end_s[:, -1] + fastest_s))
 
 
 def bounds_s(

@@ -129,7 +129,8 @@ class _Kind:
     def ends_s(self, size: int, steps: int) -> NDArray[np.float64]:
         """Return when a device is done whose last micro-step has 1 to ``size`` samples."""
         times = (steps - 1) * self.micro_s[size - 1] + np.maximum.accumulate(self.micro_s[:size])
-        return np.maximum(times + self.exposed_s[steps - 1], self.traffic_s[steps - 1])
+        ends = np.maximum(times + self.exposed_s[steps - 1], self.traffic_s[steps - 1])
+        return np.asarray(ends)
 
     def dealt(self, steps: int, most: int, limit_s: float) -> list[tuple[int, int]]:
         """Return which numbers of samples all devices together end in time, as ranges."""
