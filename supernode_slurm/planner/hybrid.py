@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import PlanError
-from ..plan import Mesh, Pipeline, Plan, Stage
-from .costs import GIB, limit_gib, plan_of
+from ..plan import Plan
+from .costs import limit_gib
 from .mesh import MeshCost, Shape, meshes_of
-from .replicas import ENDS, Run, joined, predicted_replicas
+from .replicas import ENDS, Run, joined, memory_gib, micro_s, plan_of_runs, plans_of_each
 from .shortage import nothing_fits
 from .space import divisors
 from .workload import Capabilities, Offer, Workload
@@ -56,15 +56,7 @@ def hybrid_plans(
             "of each kind: no number above one divides "
             + " and ".join(str(offer.domain_devices) for offer in offers)
         )
-    plans, problems = [], []
-    for size in sizes:
-        try:
-            plans.append(_plan(workload, offers, capabilities, size))
-        except PlanError as error:
-            problems.append(error)
-    if not plans:
-        raise problems[-1]
-    return plans
+    return plans_of_each(sizes, lambda size: _plan(workload, offers, capabilities, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +75,6 @@ class _Kind:
         self, workload: Workload, offer: Offer, shape: Shape, able: Capabilities, most: int
     ) -> None:
         self.offer = offer
-        self.layers = workload.model.layers
         self.meshes: list[MeshCost] = []
         """The fastest that fits, of each micro-batch from 1 on."""
         limit = limit_gib(workload, offer)
@@ -96,28 +87,20 @@ class _Kind:
         costs = iter(meshes_of(workload, offer, shapes, [1] * len(shapes)))
         for _ in sizes:
             row = [next(costs) for _ in able.recompute]
-            fitting = [mesh for mesh in row if self.memory_gib(mesh) <= limit]
+            fitting = [mesh for mesh in row if memory_gib(mesh) <= limit]
             if not fitting:
                 break
-            self.meshes.append(min(fitting, key=self._micro_s))
+            self.meshes.append(min(fitting, key=micro_s))
         if not self.meshes:
-            raise nothing_fits(workload, offer, able, min(map(self.memory_gib, row)))
-        self.micro_s = np.array([self._micro_s(mesh) for mesh in self.meshes])
+            raise nothing_fits(workload, offer, able, min(map(memory_gib, row)))
+        self.micro_s = np.array([micro_s(mesh) for mesh in self.meshes])
         steps = np.arange(1.0, most + 1)
-        layers = np.asarray(float(self.layers))
+        layers = np.asarray(float(workload.model.layers))
         # All of the traffic, and what stays of it under any computation.
         self.traffic_s, self.exposed_s = (
             self.meshes[0].syncs_s(layers, ENDS, np.asarray(time_s), steps)[0]
             for time_s in (0.0, math.inf)
         )
-
-    def memory_gib(self, mesh: MeshCost) -> float:
-        """Return the peak memory of a device."""
-        return mesh.stage_bytes(self.layers, ENDS, 1) / GIB
-
-    def optimizer_s(self, mesh: MeshCost) -> float:
-        """Return the time of the optimiser's pass."""
-        return mesh.sync_s(self.layers, ENDS, 0.0, 1)[1]
 
     def sizes(self, steps: int, most: int) -> range:
         """Return the micro-batches of which a device can compute so many, of at most ``most``."""
@@ -164,9 +147,6 @@ class _Kind:
             raise ValueError(f"{samples} samples in {steps} micro-steps were not dealt")
         return best
 
-    def _micro_s(self, mesh: MeshCost) -> float:
-        return self.layers * mesh.layer.time_s + mesh.embedding.time_s + mesh.head.time_s
-
 
 def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, shard: int) -> Plan:
     total, batch = sum(offer.devices for offer in offers), workload.global_batch
@@ -184,12 +164,7 @@ def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, shard
     runs = [
         kind.run(samples, deal.steps) for kind, samples in zip(kinds, deal.samples, strict=True)
     ]
-    pipelines = tuple(
-        _pipeline(index, samples, offers[index].devices, run)
-        for index, (samples, run) in enumerate(zip(deal.samples, runs, strict=True))
-    )
-    groups = tuple(offer.group for offer in offers)
-    return plan_of(workload, groups, pipelines, predicted_replicas(workload, kinds, runs))
+    return plan_of_runs(workload, offers, deal.samples, runs)
 
 
 def _best_deal(kinds: Sequence[_Kind], batch: int, total: int) -> _Deal | None:
@@ -258,13 +233,3 @@ def _dealt_within(pick: Sequence[tuple[int, int]], total: int) -> tuple[int, ...
     for index, (low, high) in enumerate(pick):
         found[index] += min(high - low, total - sum(found))
     return tuple(found)
-
-
-def _pipeline(group: int, samples: int, devices: int, run: Run) -> Pipeline:
-    shape = run.mesh.shape
-    mesh = Mesh(
-        group, 1, 1, devices, run.micro_batch,
-        recompute=shape.recompute, zero=shape.zero, shard=shape.shard,
-    )  # fmt: skip
-    layers = int(run.mesh.case.dims.layers)
-    return Pipeline(samples, (mesh,), (Stage(0, layers, True, True),))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
@@ -30,12 +29,17 @@ def replica_plans(
     """
     if not capabilities.uneven_samples:
         raise PlanError(f"{capabilities.name} gives all replicas equal samples")
-    plans = []
-    problems: list[PlanError] = []
     # Sharded weights (ZeRO-3) are gathered per micro-batch: unequal counts would dead-lock.
-    for zero in (stage for stage in capabilities.zero if stage < 3):
+    stages = [stage for stage in capabilities.zero if stage < 3]
+    return plans_of_each(stages, lambda zero: _plan(workload, offers, capabilities, zero))
+
+
+def plans_of_each(sizes: Sequence[int], planned: Callable[[int], Plan]) -> list[Plan]:
+    """Return the plan of each size that has one; raises the last ``PlanError`` if none has."""
+    plans, problems = [], []
+    for size in sizes:
         try:
-            plans.append(_plan(workload, offers, capabilities, zero))
+            plans.append(planned(size))
         except PlanError as error:
             problems.append(error)
     if not plans:
@@ -54,16 +58,19 @@ class Run:
     mesh: MeshCost
 
 
-class Replicas(Protocol):
-    """The replicas of one kind of device."""
+def layers_of(mesh: MeshCost) -> int:
+    """Return the layers of the model, all of which a replica has."""
+    return int(mesh.cases.dims.layers)
 
-    offer: Offer
 
-    def memory_gib(self, mesh: MeshCost) -> float:
-        """Return the peak memory of a device."""
+def memory_gib(mesh: MeshCost) -> float:
+    """Return the peak memory of a device of a replica."""
+    return mesh.stage_bytes(layers_of(mesh), ENDS, 1) / GIB
 
-    def optimizer_s(self, mesh: MeshCost) -> float:
-        """Return the time of the optimiser's pass."""
+
+def micro_s(mesh: MeshCost) -> float:
+    """Return the time of a replica's micro-batch."""
+    return layers_of(mesh) * mesh.layer.time_s + mesh.embedding.time_s + mesh.head.time_s
 
 
 class _Kind:
@@ -74,7 +81,6 @@ class _Kind:
     ) -> None:
         self.workload = workload
         self.offer = offer
-        self.layers = workload.model.layers
         self._replicas, self._zero = replicas, zero
         self._choices: dict[int, Run] = {}
         self._syncs: dict[tuple[int, str], float] = {}
@@ -84,13 +90,9 @@ class _Kind:
         self.sizes = {again: self._fitting(powers, again) for again in able.recompute}
         largest = max((sizes[-1] for sizes in self.sizes.values() if sizes), default=0)
         if not largest:
-            least = self.memory_gib(self._meshes[1, able.recompute[-1]])
+            least = memory_gib(self._meshes[1, able.recompute[-1]])
             raise nothing_fits(workload, offer, able, least)
         self._cost(range(1, largest))
-
-    def memory_gib(self, mesh: MeshCost) -> float:
-        """Return the peak memory of a replica."""
-        return mesh.stage_bytes(self.layers, ENDS, 1) / GIB
 
     def end_s(self, samples: int) -> float:
         """Return the least time of one replica for its samples and its gradients."""
@@ -109,31 +111,24 @@ class _Kind:
             )
         return self._choices[samples]
 
-    def optimizer_s(self, mesh: MeshCost) -> float:
-        """Return the time of the optimiser's pass."""
-        return mesh.sync_s(self.layers, ENDS, 0.0, 1)[1]
-
     def _run(self, samples: int, size: int, recompute: str) -> Run:
         full, rest = divmod(samples, size)
         mesh = self._meshes[size, recompute]
-        time_s = full * self._time_s(mesh)
+        time_s = full * micro_s(mesh)
         if rest:
-            time_s += self._time_s(self._meshes[rest, recompute])
+            time_s += micro_s(self._meshes[rest, recompute])
         key = (size, recompute)
         if key not in self._syncs:
             # Gradients leave under the last micro-batch's way back.
-            self._syncs[key] = mesh.sync_s(self.layers, ENDS, self._time_s(mesh), 1)[0]
+            self._syncs[key] = mesh.sync_s(layers_of(mesh), ENDS, micro_s(mesh), 1)[0]
         return Run(time_s + self._syncs[key], time_s, size, mesh)
-
-    def _time_s(self, mesh: MeshCost) -> float:
-        return self.layers * mesh.layer.time_s + mesh.embedding.time_s + mesh.head.time_s
 
     def _fitting(self, sizes: Sequence[int], recompute: str) -> list[int]:
         """Return the first of rising micro-batches that fit."""
         limit = limit_gib(self.workload, self.offer)
         found: list[int] = []
         for size in sizes:
-            if self.memory_gib(self._meshes[size, recompute]) > limit:
+            if memory_gib(self._meshes[size, recompute]) > limit:
                 break
             found.append(size)
         return found
@@ -163,12 +158,19 @@ def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, zero:
         kind.choice(-(-share // count))
         for kind, share, count in zip(kinds, samples, counts, strict=True)
     ]
+    return plan_of_runs(workload, offers, samples, choices)
+
+
+def plan_of_runs(
+    workload: Workload, offers: Sequence[Offer], samples: Sequence[int], runs: Sequence[Run]
+) -> Plan:
+    """Return the plan in which the devices of each offer run so, on so many samples."""
     pipelines = tuple(
-        _pipeline(index, share, counts[index], choice)
-        for index, (share, choice) in enumerate(zip(samples, choices, strict=True))
+        _pipeline(index, share, offers[index].devices, run)
+        for index, (share, run) in enumerate(zip(samples, runs, strict=True))
     )
     groups = tuple(offer.group for offer in offers)
-    return plan_of(workload, groups, pipelines, predicted_replicas(workload, kinds, choices))
+    return plan_of(workload, groups, pipelines, _predicted(workload, offers, runs))
 
 
 def joined(offers: Sequence[Offer]) -> list[Offer]:
@@ -180,31 +182,32 @@ def joined(offers: Sequence[Offer]) -> list[Offer]:
     return [replace(offer, network_gbs=nic * offer.node_devices, rail_gbs=rail) for offer in offers]
 
 
-def _pipeline(group: int, samples: int, dp: int, choice: Run) -> Pipeline:
-    shape = choice.mesh.shape
-    mesh = Mesh(group, 1, 1, dp, choice.micro_batch, recompute=shape.recompute, zero=shape.zero)
-    layers = int(choice.mesh.case.dims.layers)
-    return Pipeline(samples, (mesh,), (Stage(0, layers, True, True),))
+def _pipeline(group: int, samples: int, dp: int, run: Run) -> Pipeline:
+    shape = run.mesh.shape
+    mesh = Mesh(
+        group, 1, 1, dp, run.micro_batch,
+        recompute=shape.recompute, zero=shape.zero, shard=shape.shard,
+    )  # fmt: skip
+    return Pipeline(samples, (mesh,), (Stage(0, layers_of(run.mesh), True, True),))
 
 
-def predicted_replicas(
-    workload: Workload, kinds: Sequence[Replicas], choices: Sequence[Run]
-) -> Predicted:
-    """Return what the runs of unlike replicas cost, each on its kind."""
-    compute_s = max(choice.time_s for choice in choices)
-    pairs = list(zip(kinds, choices, strict=True))
-    step_s = choices[0].mesh.constants.step_s
+def _predicted(workload: Workload, offers: Sequence[Offer], runs: Sequence[Run]) -> Predicted:
+    compute_s = max(run.time_s for run in runs)
+    meshes = [run.mesh for run in runs]
+    step_s = meshes[0].constants.step_s
+    updates_s = [mesh.sync_s(layers_of(mesh), ENDS, 0.0, 1)[1] for mesh in meshes]
     breakdown = dict.fromkeys(PARTS, 0.0) | {
         "compute": compute_s,
-        "dp": max(choice.end_s for choice in choices) - compute_s,
-        "optimizer": max(kind.optimizer_s(choice.mesh) for kind, choice in pairs) + step_s,
+        "dp": max(run.end_s for run in runs) - compute_s,
+        "optimizer": max(updates_s) + step_s,
     }
     breakdown["data"] = max(workload.data_s - sum(breakdown.values()), 0.0)
     step = sum(breakdown.values())
-    peak = sum(float(choice.mesh.case.rates.peak) * kind.offer.devices for kind, choice in pairs)
+    pairs = zip(offers, meshes, strict=True)
+    peak = sum(float(mesh.case.rates.peak) * offer.devices for offer, mesh in pairs)
     return Predicted(
         step_time_s=step,
         breakdown_s=breakdown,
-        memory_gib=tuple(kind.memory_gib(choice.mesh) for kind, choice in pairs),
+        memory_gib=tuple(map(memory_gib, meshes)),
         mfu=model_operations(workload) / step / peak,
     )
