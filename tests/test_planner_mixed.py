@@ -15,7 +15,6 @@ from supernode_slurm.planner import (
     Layout,
     Offer,
     Workload,
-    alone,
     chain,
     plan_mixed,
     plan_uniform,
@@ -243,12 +242,23 @@ def test_one_dtype_is_agreed_on() -> None:
     assert plan.precision == "fp16"
 
 
+def alone(asked: Workload, offers: list[Offer]) -> list[Plan | None]:
+    """Return each offer's best plan without the others, None where it has none."""
+    found: list[Plan | None] = []
+    for one in offers:
+        try:
+            found.append(plan_uniform(asked, one, capabilities("torch"), 1)[0])
+        except PlanError:
+            found.append(None)
+    return found
+
+
 def test_a_group_alone_can_be_faster_than_the_mix() -> None:
     # 32 samples: an A100 needs longer for its one than 16 H100 for two each.
     asked = replace(workload("llama-3-8b", 32, 2048), framework="torch")
     offers = [offer("a100", 1), offer("h100", 2)]
     mix = plan_mixed(asked, offers, capabilities("torch"))[0]
-    slow, fast = alone(asked, offers, capabilities("torch"))
+    slow, fast = alone(asked, offers)
     assert slow is not None and fast is not None
     assert step_s(fast) < step_s(mix) < step_s(slow)
     assert fast.groups == (offers[1].group,)
@@ -257,7 +267,7 @@ def test_a_group_alone_can_be_faster_than_the_mix() -> None:
 def test_a_group_that_cannot_run_alone_has_no_plan() -> None:
     asked = replace(workload("qwen2.5-0.5b", 40, 2048), framework="torch")
     offers = [offer("a100", 4), offer("h100", 1)]
-    slow, fast = alone(asked, offers, capabilities("torch"))
+    slow, fast = alone(asked, offers)
     assert slow is None  # 40 samples do not divide over 32 cards
     assert fast == plan_uniform(asked, offers[1], capabilities("torch"))[0]
 

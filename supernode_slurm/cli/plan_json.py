@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..plan import Plan, dumps
 
 if TYPE_CHECKING:
-    from ..sizing import Curve, Explained, Move, Study, Wiring
+    from ..sizing import Curve, Explained, Move, Point, Study, Variant, Wiring
 
 VERSION = 1
 """Raised when a key changes its meaning or goes away."""
@@ -61,37 +61,32 @@ def explained_json(found: Explained) -> dict[str, Any]:
 
 def curve_json(found: Curve, tokens: float | None) -> dict[str, Any]:
     """Return the points and what is to be read from them."""
-    from ..sizing import training
-
-    points = []
-    for item in found.points:
-        shown = _plain(item)
-        if tokens is not None and item.plan and item.cost:
-            shown["training"] = _plain(training(item.cost, item.plan, tokens))
-        points.append(shown)
+    points = [_trained(item, tokens) for item in found.points]
     return {"version": VERSION, "answer": "curve", **_plain(found), "points": points}
 
 
 def wiring_json(found: Wiring, tokens: float | None) -> dict[str, Any]:
     """Return the variants."""
-    from ..sizing import training
-
-    variants = []
-    for item in found.variants:
-        shown = _plain(item)
-        if tokens is not None and item.plan and item.cost:
-            shown["training"] = _plain(training(item.cost, item.plan, tokens))
-        variants.append(shown)
     return {
         "version": VERSION,
         "answer": "variants",
         "where": found.choice.slots[0].shown,
         "uses_network": found.uses_network,
-        "variants": variants,
+        "variants": [_trained(item, tokens) for item in found.variants],
         "best": found.variants.index(found.best),
         "expected": _plain(found.expected),
         "remarks": list(found.remarks),
     }
+
+
+def _trained(item: Point | Variant, tokens: float | None) -> dict[str, Any]:
+    """Return one number of cards or one wiring, with the cost of a training where one is asked."""
+    from ..sizing import training
+
+    shown: dict[str, Any] = _plain(item)
+    if tokens is not None and item.plan and item.cost:
+        shown["training"] = _plain(training(item.cost, item.plan, tokens))
+    return shown
 
 
 def move_json(found: Move) -> dict[str, Any]:

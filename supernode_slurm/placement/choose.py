@@ -281,8 +281,7 @@ def _rank(choice: Choice, spare: float) -> tuple[bool, float, float]:
     if found is None:
         return False, 0.0, 0.0
     usable = [usable_gib(slot.offer) for slot in choice.slots]
-    worked = found.step_time_s - found.breakdown_s.get("data", 0.0)
-    return is_tight(found, usable, spare), found.step_time_s, worked
+    return is_tight(found, usable, spare), found.step_time_s, found.worked_s
 
 
 def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:

@@ -115,6 +115,11 @@ class Predicted:
     mfu: float = 0.0
     """Model FLOPS over the dense peak of all devices, 0 to 1."""
 
+    @property
+    def worked_s(self) -> float:
+        """Return the time of a step without waiting for data."""
+        return self.step_time_s - self.breakdown_s.get("data", 0.0)
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -2,7 +2,6 @@
 
 from .answers import SPARE, Examined, Expected, Rejected, StageCost, is_tight
 from .doors import (
-    alone,
     examine,
     ideal_rate,
     plan_mixed,
@@ -42,7 +41,6 @@ __all__ = [
     "Rejected",
     "StageCost",
     "Workload",
-    "alone",
     "examine",
     "expected_error",
     "ideal_rate",

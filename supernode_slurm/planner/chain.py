@@ -15,7 +15,7 @@ from . import rules
 from .answers import KEEP as ALL
 from .bounds import PartLoad, loads_of, ordered_s
 from .case import numbers
-from .costs import GIB, limit_gib, model_operations, plan_of, worked_s
+from .costs import GIB, limit_gib, model_operations, plan_of
 from .crossings import Crossings, Part
 from .mesh import Shape, meshes_of
 from .pipeline import Chain, Held
@@ -73,7 +73,7 @@ def chain_plans(
         for ordered in search.ordered(candidate, limit):
             plan = search.plan(ordered, limit)
             if plan is not None and plan.predicted is not None:
-                found = _Found(worked_s(plan.predicted), number, plan)
+                found = _Found(plan.predicted.worked_s, number, plan)
                 bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
     if not best and below_s < math.inf:
         raise PlanError(f"no plan below {below_s:.2f} s a step")

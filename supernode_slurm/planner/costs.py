@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,11 +70,6 @@ def limit_gib(workload: Workload, offer: Offer) -> float:
     return usable_gib(offer) * (1 - workload.spare)
 
 
-def worked_s(predicted: Predicted) -> float:
-    """Return the time of a step without waiting for data."""
-    return predicted.step_time_s - predicted.breakdown_s.get("data", 0.0)
-
-
 def model_operations(workload: Workload) -> float:
     """Return the operations that one step needs, without recomputation, attention causal.
 
@@ -112,11 +106,6 @@ def plan_of(
         training=workload.training,
         reduction=workload.reduction,
     )
-
-
-def fits(limit_gib: float, memory_gib: Sequence[float]) -> bool:
-    """Tell whether the memory is there."""
-    return max(memory_gib) <= limit_gib
 
 
 def _at(values: object, row: int) -> float:

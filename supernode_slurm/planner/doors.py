@@ -49,15 +49,6 @@ def ideal_rate(workload: Workload, offer: Offer, able: Capabilities) -> float:
     return mixed.ideal_rate(workload, offer, able)
 
 
-def alone(
-    workload: Workload, offers: Sequence[Offer], able: Capabilities
-) -> tuple[Plan | None, ...]:
-    """Return each offer's best plan without the others, None where it has none."""
-    from . import mixed
-
-    return mixed.alone(workload, offers, able)
-
-
 def predict(workload: Workload, offer: Offer, layout: Layout) -> Predicted:
     """Return what a layout costs, whether it fits or not; see ``costs``."""
     from . import costs

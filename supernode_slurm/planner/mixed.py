@@ -11,7 +11,6 @@ from ..errors import PlanError
 from ..plan import Plan
 from .answers import KEEP
 from .chain import chain_plans
-from .costs import worked_s
 from .hybrid import hybrid_plans
 from .mesh import Shape, meshes_of
 from .replicas import replica_plans
@@ -156,23 +155,6 @@ def ideal_rate(workload: Workload, offer: Offer, capabilities: Capabilities) -> 
     return offer.devices / fastest
 
 
-def alone(
-    workload: Workload, offers: Sequence[Offer], capabilities: Capabilities
-) -> tuple[Plan | None, ...]:
-    """Return each offer's best plan without the others, None where it has none.
-
-    A mix is worth its trouble only if it beats all of them.
-    """
-    return tuple(_best_alone(workload, offer, capabilities) for offer in offers)
-
-
-def _best_alone(workload: Workload, offer: Offer, capabilities: Capabilities) -> Plan | None:
-    try:
-        return plan_uniform(workload, offer, capabilities, 1)[0]
-    except PlanError:
-        return None
-
-
 def _step_time(plan: Plan) -> float:
     # Plans that wait for data are all as long: what they compute decides.
-    return worked_s(plan.predicted) if plan.predicted else math.inf
+    return plan.predicted.worked_s if plan.predicted else math.inf

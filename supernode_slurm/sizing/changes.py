@@ -116,8 +116,7 @@ def _hidden(plan: Plan, data_s: float) -> list[Change]:
     """Return what the same plan gains where traffic is waited for no more; loading still is."""
     found = predicted_of(plan)
     traffic = sum(found.breakdown_s.get(name, 0.0) for name in TRAFFIC)
-    rest = found.step_time_s - found.breakdown_s.get("data", 0.0)
-    gain = found.step_time_s / max(rest - traffic, data_s) - 1
+    gain = found.step_time_s / max(found.worked_s - traffic, data_s) - 1
     return [Change("overlap", "all traffic hidden under computation", gain, None)] if gain else []
 
 
