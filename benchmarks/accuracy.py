@@ -17,57 +17,37 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.readings import memory, parts
+from benchmarks.scored import RUNS, fair, given, of, table
 from supernode_slurm.calibration.document import read_runs
 from supernode_slurm.calibration.fit import TIMES, fit, fit_mixed, folds, times
-from supernode_slurm.calibration.judge import Judged, Order, judge, order
+from supernode_slurm.calibration.judge import Order, judge, order
 from supernode_slurm.calibration.predictor import Predictor
-from supernode_slurm.calibration.runs import Run, runs_of
-from supernode_slurm.calibration.sections import sections_of
-from supernode_slurm.planner import SPARE, trust
+from supernode_slurm.calibration.runs import Run
+from supernode_slurm.planner import trust
 from supernode_slurm.planner.costs import model_operations
 from supernode_slurm.planner.table import TABLE
 
 DEALS = 3
 
-RUNS = Path(__file__).with_name("published.yaml")
-
-REPEATS = (
-    "mbridge_26.02_Qwen3_30B_a3B_DGX-H100_16_FP8_gbs1024",
-    "mbridge_26.02_Qwen3_30B_a3B_DGX-B200_8_MXFP8_gbs512",
-    "mbridge_25.09_Qwen3_30B_a3B_DGX-H100_16_FP8_gbs512",
-    "mbridge_25.09_Qwen3_235B_a22B_DGX-H100_256_FP8_gbs2048",
-    "mbridge_26.04_Qwen3_235B_a22B_DGX-B300_256_MXFP8_gbs8192",
-)
-"""Left out: another release of the same configuration differs by more than a fifth."""
-
-BEYOND = ("ascend_modellink_llama3.1_8b_128k",)
-"""Left out: its attention alone would need four fifths of the card's peak."""
-
-OPEN = ("mlm_readme_h100", "torchtitan_t5", "torchtitan_t6")
-"""Left out: micro-batch, virtual stages or recomputation are not printed."""
-
-ASSUMED = "MegaScale"
-"""Its runs print neither micro-batch nor recomputation: a micro-batch of 1, and none."""
-
 LINES: tuple[tuple[str, Callable[[Run], bool], float, float], ...] = (
     ("all fair runs", lambda run: True, 8.5, 7),
     (
         "SC21, Korthikanti, MegaScale",
-        lambda run: bool(_of(run, "SC21", "Korthikanti", "MegaScale")),
+        lambda run: bool(of(run, "SC21", "Korthikanti", "MegaScale")),
         5,
         3.5,
     ),
-    ("llm-foundry, A100", lambda run: bool(_of(run, "foundry")) and _card(run, "a100"), 6, 5),
-    ("llm-foundry, H100", lambda run: bool(_of(run, "foundry")) and _card(run, "h100"), 5, 4),
-    ("torchtitan", lambda run: bool(_of(run, "torchtitan")), 12, 9),
+    ("llm-foundry, A100", lambda run: bool(of(run, "foundry")) and _card(run, "a100"), 6, 5),
+    ("llm-foundry, H100", lambda run: bool(of(run, "foundry")) and _card(run, "h100"), 5, 4),
+    ("torchtitan", lambda run: bool(of(run, "torchtitan")), 12, 9),
     (
         "Megatron-Bridge, dense",
-        lambda run: bool(_of(run, "Megatron-Bridge")) and not run.workload.model.mixture,
+        lambda run: bool(of(run, "Megatron-Bridge")) and not run.workload.model.mixture,
         8,
         6,
     ),
@@ -140,25 +120,6 @@ def main(argv: Sequence[str]) -> int:
 
         Path(plot).write_text(drawn(points(done)), encoding="utf-8")
     return 0
-
-
-def given(document: Mapping[str, Any]) -> list[Run]:
-    """Return the runs of a table that print a layout, with what is assumed of some."""
-    return [
-        replace(run, open_micro_batch=False, open_recompute=False) if _of(run, ASSUMED) else run
-        for run in runs_of(document)[0]
-    ]
-
-
-def fair(run: Run) -> bool:
-    """Tell whether a run is scored: timed, printed in full, not marked doubtful."""
-    return (
-        run.measured_s is not None
-        and not run.failed
-        and not run.suspect
-        and run.id not in (*REPEATS, *BEYOND)
-        and not run.id.startswith(OPEN)
-    )
 
 
 def evaluate(runs: Sequence[Run]) -> Evaluated:
@@ -247,10 +208,10 @@ def by_source(done: Evaluated) -> str:
 
 def by_card(done: Evaluated) -> str:
     """Return the errors by kind of run: ``planner.trust.PUBLISHED``."""
-    return _scored(done, lambda run: ", ".join(kind_of(run)))
+    return _scored(done, lambda run: ", ".join(kindof(run)))
 
 
-def kind_of(run: Run) -> trust.Kind:
+def kindof(run: Run) -> trust.Kind:
     """Return what ``planner.trust`` tells runs apart by."""
     work = run.workload
     return trust.kind_of(work.model, run.offers[0].accelerator, run.stack, work.precision)
@@ -260,7 +221,7 @@ def trusted(done: Evaluated) -> dict[trust.Kind, tuple[int, float]]:
     """Return by kind of run how many there are, and their mean error."""
     groups: dict[trust.Kind, list[float]] = {}
     for run, size in zip(done.predictor.runs, done.size.tolist(), strict=True):
-        groups.setdefault(kind_of(run), []).append(size)
+        groups.setdefault(kindof(run), []).append(size)
     return {
         key: (len(found), round(float(np.mean(found)), 3)) for key, found in sorted(groups.items())
     }
@@ -295,48 +256,6 @@ def software_untold(done: Evaluated) -> float:
     """Return the mean error where nobody says which software a run had."""
     blind = Predictor([replace(run, stack="") for run in done.predictor.runs])
     return float(np.abs(times(blind, done.values) / done.measured - 1).mean())
-
-
-def memory(runs: Sequence[Run]) -> str:
-    """Return how far readings of memory are, and what was called out of memory."""
-    ran = [item for item in judge(runs) if not item.run.failed]
-    refused = [item.run.id for item in ran if not item.fits]
-    rows = []
-    for name, mixed in (("readings of memory", False), ("the same, several kinds of cards", True)):
-        size = readings([item for item in ran if item.run.mixed == mixed])
-        shown = f"{size.mean():.1%} ({np.median(size):.1%})"
-        rows.append([name, "9 %", "7 %", shown, f"{size.size} runs"])
-    share = f"{len(refused) / len(ran):.1%}"
-    name = "called out of memory, though it ran"
-    rows.append([name, "2 %", "1 %", share, f"of {len(ran)}: {', '.join(refused)}"])
-    failed = [item for item in judge(runs) if item.run.failed]
-    for name, mixed in (("printed as out of memory or failed", False), ("the same, mixed", True)):
-        said = [not item.fits for item in failed if item.run.mixed == mixed]
-        rows.append([f"{name}, called so", "", "", f"{sum(said)} of {len(said)}", ""])
-    whole = [item for item in ran if not (item.run.open_micro_batch or item.run.open_recompute)]
-    tight = [item.run.id for item in whole if item.taken > 1 - SPARE]
-    name = f"took more than {1 - SPARE:.0%} of what training gets"
-    rows.append([name, "", "", f"{len(tight) / len(whole):.1%}", f"of {len(whole)} printed whole"])
-    return table(["", "must", "goal", "reached: mean (median)", ""], rows)
-
-
-def parts(document: Mapping[str, Any]) -> str:
-    """Return how far single layers and parts of memory are."""
-    found = sections_of(document)
-    groups: dict[str, list[float]] = {}
-    for item in (*found.layers, *found.memory):
-        groups.setdefault(item.quantity, []).append(item.off)
-    rows = [
-        [name, str(len(off)), f"{np.abs(off).mean():.1%}", f"{np.mean(off):+.1%}"]
-        for name, off in groups.items()
-    ]
-    return table(["of one layer, of a device", "rows", "mean", "bias"], rows)
-
-
-def readings(judged: Sequence[Judged]) -> NDArray[np.float64]:
-    """Return |predicted / read - 1| of those runs that are fair and print a reading."""
-    off = [item.memory_off for item in judged if fair(item.run)]
-    return np.array([abs(size) for size in off if size is not None])
 
 
 def largest(done: Evaluated, most: int) -> str:
@@ -401,7 +320,7 @@ def neighbours(done: Evaluated) -> NDArray[np.float64]:
     )
     rate = work / done.measured / peak
     marks = np.array([_marks(run) for run in runs])
-    kinds = [(kind_of(run)[:2], run.workload.precision) for run in runs]
+    kinds = [(kindof(run)[:2], run.workload.precision) for run in runs]
     off = np.empty(len(runs))
     for place, run in enumerate(runs):
         away = np.abs(marks - marks[place]).sum(axis=1)
@@ -424,12 +343,6 @@ def points(done: Evaluated) -> list[tuple[str, float, float]]:
     ]
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def _scored(done: Evaluated, name: Callable[[Run], str]) -> str:
     names = np.array([name(run) for run in done.predictor.runs])
     rows = []
@@ -449,16 +362,12 @@ def _marks(run: Run) -> list[float]:
 
 
 def _system(run: Run) -> str:
-    found = _of(run, "Megatron-Bridge", "MoE Model Zoo", "torchtitan", "ModelLink", "Sailor", "AMP")
+    found = of(run, "Megatron-Bridge", "MoE Model Zoo", "torchtitan", "ModelLink", "Sailor", "AMP")
     if found:
         return found
-    if _of(run, "foundry"):
+    if of(run, "foundry"):
         return "llm-foundry H100" if _card(run, "h100") else "llm-foundry A100"
-    return _of(run, "MegaScale", "FlagPerf") or "SC21, Korthikanti"
-
-
-def _of(run: Run, *names: str) -> str:
-    return next((name for name in names if name in run.source), "")
+    return of(run, "MegaScale", "FlagPerf") or "SC21, Korthikanti"
 
 
 def _card(run: Run, name: str) -> bool:

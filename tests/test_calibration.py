@@ -287,7 +287,7 @@ def test_repeats_of_a_configuration_stay_together(published: list[Run]) -> None:
 
 
 def test_the_table_holds_what_the_fit_to_the_published_runs_gives() -> None:
-    from benchmarks.accuracy import RUNS, fair, given
+    from benchmarks.scored import RUNS, fair, given
 
     runs = given(read_runs(RUNS))
     predictor = Predictor([run for run in runs if fair(run) and not run.mixed])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accuracy
+from benchmarks import accuracy, readings, scored
 from supernode_slurm.calibration.document import read_runs
 from supernode_slurm.calibration.fit import MIXED, TIMES
 from supernode_slurm.calibration.judge import judge
@@ -26,7 +26,7 @@ CLOSE = 0.3
 
 @pytest.fixture(scope="module")
 def runs() -> list[Run]:
-    return accuracy.given(read_runs(accuracy.RUNS))
+    return scored.given(read_runs(scored.RUNS))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_the_committed_runs_are_the_shared_ones(runs: list[Run]) -> None:
     source = SHARED / "data/published_measurements.yaml"
     if not source.is_file():
         pytest.skip(f"{source} is not on this machine")
-    shared = accuracy.given(read_runs(source))
+    shared = scored.given(read_runs(source))
     assert [run.id for run in shared] == [run.id for run in runs]
     pairs = zip(judge(shared), judge(runs), strict=True)
     assert all(one.step_time_s == pytest.approx(other.step_time_s) for one, other in pairs)
@@ -80,7 +80,7 @@ def test_the_model_beats_the_nearest_run_twofold(done: accuracy.Evaluated) -> No
 
 def test_memory_is_read_and_runs_that_ran_fit(runs: list[Run]) -> None:
     ran = [item for item in judge(runs) if not item.run.failed]
-    read = accuracy.readings([item for item in ran if not item.run.mixed])
+    read = readings.readings([item for item in ran if not item.run.mixed])
     assert read.size >= 25
     assert read.mean() <= 0.09
     assert sum(not item.fits for item in ran) / len(ran) <= 0.01
@@ -116,8 +116,8 @@ def test_the_document_shows_what_the_command_prints(
         accuracy.by_source(done),
         accuracy.by_card(done),
         left_out,
-        accuracy.memory(runs),
-        accuracy.parts(read_runs(accuracy.RUNS)),
+        readings.memory(runs),
+        readings.parts(read_runs(scored.RUNS)),
         accuracy.largest(done, 8),
         accuracy.peers(done),
     ):
