@@ -10,14 +10,9 @@ from ..catalogue import platform
 from ..errors import PlanError
 from ..plan import Pipeline, Plan
 from . import megatron
+from .single import has_experts, model_of
 
-_RECOMPUTE = {
-    "none": "",
-    "selective": "  recompute_granularity: selective\n  recompute_modules: [mlp]\n",
-    "full": (
-        "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n"
-    ),
-}
+_FULL = "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n"
 
 
 def layout(plan: Plan) -> str:
@@ -61,13 +56,16 @@ def _recompute(plan: Plan) -> str:
     """Return what is computed again: by mesh, as full with a switch for the micro-batches."""
     pipeline = plan.pipelines[0]
     meshes, kinds = pipeline.meshes, {mesh.recompute for mesh in pipeline.meshes}
-    if len(kinds) == 1:
-        return _RECOMPUTE[kinds.pop()]
+    if kinds == {"none"}:
+        return ""
+    if kinds == {"full"}:
+        return _FULL
+    if kinds == {"selective"}:
+        modules = ", ".join(megatron.recomputed_modules(plan))
+        return f"  recompute_granularity: selective\n  recompute_modules: [{modules}]\n"
     count = plan.global_batch // (meshes[0].dp * meshes[0].micro_batch)
     rows = [f'"[{mesh.pp},{count},{int(mesh.recompute == "full")}]"' for mesh in meshes]
-    return (
-        f"{_RECOMPUTE['full']}  recompute_granularity_per_stage_micro_batch: [{', '.join(rows)}]\n"
-    )
+    return f"{_FULL}  recompute_granularity_per_stage_micro_batch: [{', '.join(rows)}]\n"
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
@@ -75,6 +73,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     if _is_uniform(plan):
         return megatron.notes(plan)
     return (
+        *megatron.notes(plan),
         "each node says its own --hetero-current-device-type, the name of its group of devices",
     )
 
@@ -180,8 +179,13 @@ def _broken_sizes(plan: Plan, pipeline: Pipeline) -> list[str]:
         broken.append("all meshes must recompute alike, or in full and not at all")
     if any(mesh.recompute_layers for mesh in meshes):
         broken.append("meshes must recompute all of their layers or none")
-    if plan.tied_embeddings and (meshes[0].tp, meshes[0].dp) != (meshes[-1].tp, meshes[-1].dp):
-        broken.append("tied embeddings need equal tp and dp on the first and last mesh")
+    if has_experts(plan, meshes[0]) and any(mesh.etp != mesh.tp for mesh in meshes):
+        broken.append("experts are cut as the rest of their mesh: etp must be its tp")
+    model = model_of(plan)
+    ends = "tied embeddings" if plan.tied_embeddings else "multi-token prediction"
+    tied = plan.tied_embeddings or (model is not None and model.mtp > 0)
+    if tied and (meshes[0].tp, meshes[0].dp) != (meshes[-1].tp, meshes[-1].dp):
+        broken.append(f"{ends} need equal tp and dp on the first and last mesh")
     if any(mesh.zero > 1 for mesh in meshes):
         broken.append("the distributed optimizer is ZeRO-1, no further")
     return broken

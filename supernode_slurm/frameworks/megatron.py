@@ -80,24 +80,30 @@ def _precision(plan: Plan) -> tuple[str, ...]:
 
 
 def _recompute(plan: Plan, mesh: Mesh) -> tuple[str, ...]:
-    """Return what is computed again: of a mixture what the planner's memory model leaves out."""
+    """Return what is computed again."""
     if mesh.recompute == "none":
         return ()
     if mesh.recompute == "full":
         some = mesh.recompute_layers
         method = ("block", str(some)) if some else ("uniform", "1")
         return (*_FULL, method[0], "--recompute-num-layers", method[1])
-    modules, model = ["mlp"], model_of(plan)
-    if model is not None and model.mixture is not None:
-        again = {
-            "moe_act": True,
-            "layernorm": True,
-            "mla_up_proj": model.latent is not None,
-            "shared_experts": model.mixture.shared_ffn > 0,
-            "mlp": bool(model.mixture.dense_layers),
-        }
-        modules = [name for name, has in again.items() if has]
+    modules = recomputed_modules(plan)
     return ("--recompute-granularity", "selective", "--recompute-modules", *modules)
+
+
+def recomputed_modules(plan: Plan) -> list[str]:
+    """Return what selective recomputation is of: what the planner's memory model leaves out."""
+    model = model_of(plan)
+    if model is None or model.mixture is None:
+        return ["mlp"]
+    again = {
+        "moe_act": True,
+        "layernorm": True,
+        "mla_up_proj": model.latent is not None,
+        "shared_experts": model.mixture.shared_ffn > 0,
+        "mlp": bool(model.mixture.dense_layers),
+    }
+    return [name for name, has in again.items() if has]
 
 
 def _context(plan: Plan, mesh: Mesh) -> list[str]:

@@ -17,9 +17,10 @@ from .bounds import PartLoad, loads_of, ordered_s
 from .case import numbers
 from .costs import GIB, limit_gib, model_operations, plan_of
 from .crossings import Crossings, Part
-from .mesh import Shape, meshes_of
+from .mesh import front_layers
+from .parts import cut_of, parts_of
 from .pipeline import Chain, Held
-from .space import divisors, tensor_sizes
+from .space import divisors
 from .split import StageLoad, split_layers
 from .whole import WholeLoad, better_split
 from .workload import Capabilities, Offer, Workload
@@ -52,8 +53,9 @@ def chain_plans(
 
     Every mesh passes on the same number of samples per micro-batch (dp x micro-batch is
     equal). The layers are split so that the pipeline is as fast as memory allows.
-    Without the capability of meshes, TP and DP are equal as well. Plans that take ``below_s`` or
-    longer are not looked for. Raises ``PlanError``.
+    Without the capability of meshes, TP, EP and DP are equal as well. A model's layers without
+    experts are in the first stage, with one of the others at least. Plans that take ``below_s``
+    or longer are not looked for. Raises ``PlanError``.
     """
     if not (capabilities.pipeline and capabilities.uneven_stages):
         raise PlanError(f"{capabilities.name} has no pipeline with uneven stages")
@@ -62,6 +64,9 @@ def chain_plans(
             f"stages of {len(offers)} kinds of devices are not planned, {KINDS} at most; "
             "leave out the slowest or the smallest group"
         )
+    broken = rules.predicted_tokens(workload.model, capabilities, len(offers))
+    if broken:
+        raise PlanError(broken)
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
     most = min(keep, KEEP)
@@ -105,13 +110,19 @@ class _Search:
         self.workload = workload
         self.offers = offers
         self.capabilities = capabilities
+        self.front = front_layers(workload.model)
+        self.layers = workload.model.layers - self.front
+        """Those that are split over stages; those before them are in the first."""
         self.links = Crossings(workload, offers)
         # ZeRO-1 moves less, updates less and keeps less than no ZeRO. Sharded weights would
         # be gathered for every micro-batch of every stage.
         self.zero = max(stage for stage in (0, *capabilities.zero) if stage < 2)
         self.cramped = False
         """Memory stood in the way of a layout."""
-        self._parts = [self._all_parts(index) for index in range(len(offers))]
+        self._parts = [
+            parts_of(workload, offer, index, capabilities, self.zero)
+            for index, offer in enumerate(offers)
+        ]
         self._limits = [limit_gib(workload, offer) * GIB for offer in offers]
         self._stages: dict[tuple[Part, bool, bool, float], StageLoad] = {}
         self._rooms: dict[tuple[Part, int], float] = {}
@@ -186,7 +197,7 @@ class _Search:
         loads = [self._load(part, 0.0) for part in parts]
         fixed += (self._before == len(parts)) * [load.embedding_s for load in loads]
         fixed += (self._after == len(parts)) * [load.head_s for load in loads]
-        layers = self.workload.model.layers
+        layers = self.layers
         bounds = ordered_s(loads, fixed, layers, candidate.micro_batches)
         for row in np.flatnonzero(bounds < limit_s):
             chosen = tuple(parts[index] for index in self.orders[row])
@@ -203,7 +214,7 @@ class _Search:
             held = min(candidate.micro_batches, len(places) - index)
             alone = self._stage(part, index == 0, index == len(places) - 1, held)
             loads.append(StageLoad(alone.fixed_s + transfer, alone.layer_s, alone.most))
-        total = self.workload.model.layers
+        total = self.layers
         layers = split_layers(total, loads, candidate.micro_batches, limit_s)
         if layers is None:
             return None
@@ -239,37 +250,13 @@ class _Search:
         vendors = [self.offers[index].accelerator.vendor for index in order]
         return sum(one != other for one, other in pairwise(vendors)) == len(set(vendors)) - 1
 
-    def _all_parts(self, index: int) -> dict[tuple[int, str], list[Part]]:
-        """Return an offer's meshes by samples per micro-batch and recomputation."""
-        offer, batch = self.offers[index], self.workload.global_batch
-        sizes = [
-            (tp, pp, offer.devices // tp // pp)
-            for tp in tensor_sizes(self.workload, offer, self.capabilities)
-            for pp in divisors(offer.devices // tp)
-            if pp < self.workload.model.layers
-        ]
-        found = [
-            (width, pp, Shape(tp, dp, width // dp, again, self.zero if dp > 1 else 0))
-            for width in divisors(batch)
-            for again in self.capabilities.recompute
-            for tp, pp, dp in sizes
-            if width % dp == 0
-        ]
-        shapes = [shape for _, _, shape in found]
-        costs = meshes_of(self.workload, offer, shapes, [pp for _, pp, _ in found])
-        parts: dict[tuple[int, str], list[Part]] = {}
-        for (width, pp, shape), cost in zip(found, costs, strict=True):
-            part = Part(index, pp, shape.dp, cost)
-            parts.setdefault((width, shape.recompute), []).append(part)
-        return parts
-
     def _block(self, options: Sequence[Sequence[Part]], width: int) -> Block:
         """Return meshes of equal samples per micro-batch as arrays, with the rules for them."""
         import numpy as np
 
         from .combine import Axis, Block
 
-        layers, count = self.workload.model.layers, self.workload.global_batch // width
+        layers, count = self.layers, self.workload.global_batch // width
         axes = [
             Axis(
                 loads_of(
@@ -277,15 +264,16 @@ class _Search:
                     [self._room(part, count) for part in kind],
                 ),
                 np.array([part.pp for part in kind], float),
-                np.array([part.cost.shape.tp for part in kind], float),
+                np.array([cut_of(part) for part in kind], float),
                 np.array([part.dp for part in kind], float),
             )
             for kind in options
         ]
         able = self.capabilities
         lengths = [n for n in range(layers + 1) if not rules.micro_batches(able, n, 1, count)]
-        # Tied tables are summed over the first and the last stage: equal cuts only.
-        alike = self.workload.model.tied or not able.meshes
+        # Tied tables are summed over the first and the last stage, and MTP embeds in the last what
+        # the first does: equal cuts only.
+        alike = self.workload.model.tied or self.workload.model.mtp > 0 or not able.meshes
         return Block(tuple(axes), layers, count, frozenset(lengths), alike)
 
     def _room(self, part: Part, micro_batches: int) -> float:
@@ -295,7 +283,7 @@ class _Search:
 
             held = np.minimum(micro_batches, np.arange(1, part.pp + 1))
             most = part.cost.rooms((False, False), held, self._limits[part.offer])
-            layers = self.workload.model.layers
+            layers = self.layers
             room = float(np.minimum(most, layers).sum()) if most.min() > 0 else -math.inf
             self._rooms[part, micro_batches] = room
         return self._rooms[part, micro_batches]
@@ -322,7 +310,7 @@ class _Search:
             cost = part.cost
             fixed = (cost.embedding.time_s if first else 0) + (cost.head.time_s if last else 0)
             most = cost.most_layers((first, last), held, self._limits[part.offer])
-            most = min(self.workload.model.layers, most)
+            most = min(self.layers, most)
             self._stages[key] = StageLoad(fixed, part.layer_s, most)
         return self._stages[key]
 
@@ -379,12 +367,14 @@ class _Search:
                 sequence_parallel=part.cost.shape.tp > 1,
                 recompute=part.cost.shape.recompute,
                 zero=part.cost.shape.zero,
+                ep=part.cost.shape.ep,
+                etp=part.cost.shape.etp,
             )
             for index, part in enumerate(parts)
         )
         places = [index for index, part in enumerate(parts) for _ in range(part.pp)]
         stages = tuple(
-            Stage(mesh, count, embedding=index == 0, head=index == last)
+            Stage(mesh, count + self.front * (index == 0), embedding=index == 0, head=index == last)
             for index, (mesh, count) in enumerate(zip(places, layers, strict=True))
         )
         groups = tuple(self.offers[part.offer].group for part in parts)

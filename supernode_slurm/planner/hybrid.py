@@ -95,7 +95,7 @@ class _Kind:
             raise nothing_fits(workload, offer, able, min(map(memory_gib, row)))
         self.micro_s = np.array([micro_s(mesh) for mesh in self.meshes])
         steps = np.arange(1.0, most + 1)
-        layers = np.asarray(float(workload.model.layers))
+        layers = np.asarray(float(self.meshes[0].layers))
         # All of the traffic, and what stays of it under any computation.
         self.traffic_s, self.exposed_s = (
             self.meshes[0].syncs_s(layers, ENDS, np.asarray(time_s), steps)[0]

@@ -151,50 +151,79 @@ def memory_of(case: Case, constants: Constants) -> Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class DenseParts:
-    """Bytes of a stage of dense layers, in parts that add up."""
+class StageParts:
+    """Bytes of a stage, in parts that add up.
+
+    Its layers are the ones that repeat: those with experts where a model has them. Layers without
+    experts before these are all in the first stage.
+    """
 
     layer: Numbers
     """State of one layer."""
     kept: Numbers
     """Activations of one layer for each micro-batch that is held."""
+    front: Numbers
+    """State of the layers without experts."""
+    front_kept: Numbers
+    """Their activations for each micro-batch that is held."""
+    back: Numbers
+    """Of multi-token prediction, in the last stage."""
     table: Numbers
     working: Numbers
     logits: Numbers
     once: Numbers
     """Whatever the stage holds."""
 
-    def stage(self, layers: float, held: float, tables: float, last: bool) -> Numbers:
-        """Return the peak of a stage with this many layers and tables."""
-        work = np.maximum(self.working, self.logits) if last else self.working
-        inner = layers * (self.layer + held * self.kept)
-        return np.asarray(self.once + inner + tables * self.table + work)
+    def stage(
+        self, layers: float, held: float | Numbers, tables: float, ends: tuple[bool, bool]
+    ) -> Numbers:
+        """Return the peak of a stage with this many layers and tables.
+
+        ``ends`` says whether it is the first and the last.
+        """
+        found = self.once + layers * (self.layer + held * self.kept) + tables * self.table
+        if ends[0]:
+            found = found + self.front + held * self.front_kept
+        if ends[1]:
+            found = found + self.back
+        return np.asarray(
+            found + (np.maximum(self.working, self.logits) if ends[1] else self.working)
+        )
 
 
-def dense_parts(case: Case, constants: Constants) -> DenseParts:
-    """Return the parts of which ``memory_of`` puts a dense model's stages together."""
-    params, copies = params_of(case), replicas(case)[0]
+def stage_parts(case: Case, constants: Constants) -> StageParts:
+    """Return the parts of which ``memory_of`` puts stages together."""
+    params, (copies, expert_copies) = params_of(case), replicas(case)
     dims, cut, software = case.dims, case.cut, case.software
     state, frozen = _bytes(case, copies), dims.lora_rank > 0
     whole = WEIGHT_BYTES / np.where(resharded(cut), sharers(case, copies), 1.0)
     each = np.where(frozen, whole, state)
+    adapters = np.where(frozen, state * dims.adapter_params / cut.tp, 0.0)
     gathered = np.where(resharded(cut), 1.0, 0.0)
     gradient = np.where(frozen, 0.0, software.gradient_bytes)
-    kept = _kept(case, False)
+    mixture = dims.experts > 0
+    dense, mixed = _kept(case, False), _kept(case, True)
     again = np.where((cut.selective > 0) | (cut.full > 0), 1.0, WORKING)
     tokens = cut.micro_batch * dims.sequence / cut.cp
-    shape = np.broadcast(cut.tp, cut.dp, cut.full).shape
-    parts = DenseParts(
-        layer=each * params.dense + np.where(frozen, state * dims.adapter_params / cut.tp, 0.0),
-        kept=kept.kept,
+    experts = _bytes(case, expert_copies) * params.experts
+    repeated = np.where(mixture, each * params.mixed + experts, each * params.dense + adapters)
+    predicting = params.mixed + 2 * dims.hidden * dims.hidden / cut.tp
+    front = np.where(mixture, dims.dense_layers, 0.0)
+    largest = np.where(mixture, params.mixed + params.experts, params.dense)
+    parts = StageParts(
+        layer=repeated,
+        kept=np.where(mixture, mixed.kept, dense.kept),
+        front=front * each * params.dense,
+        front_kept=front * dense.kept,
+        back=dims.mtp * (each * predicting + experts + mixed.kept),
         table=(each + gathered * np.where(frozen, 1.0, 2.0) * WEIGHT_BYTES) * params.table,
-        working=kept.whole * again,
-        logits=software.logit_bytes * tokens * dims.vocab / cut.tp,
-        once=constants.context_gib * 2**30
-        + gathered * (2 * WEIGHT_BYTES + gradient) * params.dense,
+        working=np.where(mixture, mixed.whole, dense.whole) * again,
+        logits=software.logit_bytes * tokens * dims.vocab / cut.tp * (1 + dims.mtp),
+        once=constants.context_gib * 2**30 + gathered * (2 * WEIGHT_BYTES + gradient) * largest,
     )
-    return DenseParts(
-        *(np.broadcast_to(getattr(parts, name), shape) for name in DenseParts.__slots__)
+    shape = np.broadcast(cut.tp, cut.dp, cut.full).shape
+    return StageParts(
+        *(np.broadcast_to(getattr(parts, name), shape) for name in StageParts.__slots__)
     )
 
 

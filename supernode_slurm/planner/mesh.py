@@ -12,13 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
+from ..catalogue import Model
 from ..errors import PlanError
 from .build import case_of, cut_of
 from .case import Case, Numbers, numbers, stacked, taken_cases
 from .constants import Constants, constants_of
 from .layer import Layer, layers_of
 from .links import transfer_bs
-from .memory import DenseParts, Stage, dense_parts, params_of
+from .memory import Stage, StageParts, params_of, stage_parts
 from .stacks import stack_of
 from .step import sync_s
 from .workload import Layout, Offer, Workload
@@ -35,6 +36,8 @@ class Shape:
     zero: int
     shard: int = 0
     """Replicas that share one copy of sharded weights; 0 for all."""
+    ep: int = 1
+    etp: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +46,43 @@ class Cost:
 
     compute_s: float
     tp_s: float
+    ep_s: float = 0.0
 
     @property
     def time_s(self) -> float:
         """Return the sum."""
-        return self.compute_s + self.tp_s
+        return self.compute_s + self.tp_s + self.ep_s
+
+    def plus(self, other: Cost, times: float) -> Cost:
+        """Return the cost of this and so many of another."""
+        return Cost(
+            self.compute_s + times * other.compute_s,
+            self.tp_s + times * other.tp_s,
+            self.ep_s + times * other.ep_s,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class MeshCost:
-    """Time and memory of a layer, the embedding and the head in one shape."""
+    """Time and memory of a layer and of both ends of a model in one shape.
+
+    Layers are those that repeat, with experts where the model has them. Those without experts
+    before them belong to the first end, multi-token prediction to the last.
+    """
 
     shape: Shape
     layer: Cost
     embedding: Cost
+    """And what stands with it in the first stage."""
     head: Cost
+    """And what stands with it in the last stage."""
+    layers: int
+    """Of the whole model, those that repeat."""
+    front: int
+    """Layers without experts before them."""
     tokens: float
     tied: bool
-    memory: DenseParts
+    memory: StageParts
     hop_bs: float
     """To the next stage on the same kind of devices."""
     cases: Case
@@ -75,7 +97,7 @@ class MeshCost:
 
     def stage_bytes(self, layers: int, ends: tuple[bool, bool], held: float) -> float:
         """Return the peak memory; ``ends`` says whether it is the first and the last stage."""
-        return float(self.memory.stage(layers, held, self._tables(ends), ends[1]))
+        return float(self.memory.stage(layers, held, self._tables(ends), ends))
 
     def most_layers(self, ends: tuple[bool, bool], held: float, limit_bytes: float) -> int:
         """Return how many layers such a stage can hold."""
@@ -84,7 +106,7 @@ class MeshCost:
     def rooms(self, ends: tuple[bool, bool], held: Numbers, limit_bytes: float) -> Numbers:
         """Return the same for several numbers of micro-batches that are held."""
         parts = self.memory
-        free = limit_bytes - self.stage_bytes(0, ends, 1)
+        free = limit_bytes - parts.stage(0, held, self._tables(ends), ends)
         return np.trunc(free / (parts.layer + held * parts.kept))
 
     def sync_s(
@@ -99,14 +121,18 @@ class MeshCost:
     ) -> tuple[Numbers, Numbers]:
         """Return the same for several numbers of layers."""
         stage = Stage(
-            dense=layers,
-            mixed=np.zeros(()),
+            dense=numbers(self.front if ends[0] else 0) if self._mixture else layers,
+            mixed=layers if self._mixture else np.zeros(()),
             first=numbers(ends[0]),
             last=numbers(ends[1]),
             held=np.ones(()),
         )
         of = (stage, time_s, count)
         return sync_s(self.case, self.constants, params_of(self.case), of)
+
+    @property
+    def _mixture(self) -> bool:
+        return bool(self.cases.dims.experts > 0)
 
     def _tables(self, ends: tuple[bool, bool]) -> int:
         return 1 if all(ends) and self.tied else sum(ends)
@@ -120,30 +146,32 @@ def meshes_of(
 ) -> list[MeshCost]:
     """Return the costs of these shapes on an offer, each with its number of stages there.
 
-    Raises ``PlanError`` for a mixture of experts.
+    Raises ``PlanError`` as ``front_layers``.
     """
-    if workload.model.mixture is not None:
-        raise PlanError(
-            f"{workload.model.name} is a mixture of experts: not planned over several kinds of "
-            "devices; take one kind"
-        )
     if not shapes:
         return []
     stack, constants = stack_of(workload.framework), constants_of(offer)
     layouts = [_layout(shape, stages) for shape, stages in zip(shapes, pp, strict=True)]
     cut = stacked([cut_of(layout, stack) for layout in layouts])
     case = case_of(workload, offer, cut, stack, constants)
-    layers, memory = layers_of(case, constants), dense_parts(case, constants)
+    layers, memory = layers_of(case, constants), stage_parts(case, constants)
     hops = transfer_bs(case)[0]
+    model = workload.model
+    repeated = layers.experts if model.mixture else layers.dense
+    front = front_layers(model)
     return [
         MeshCost(
             shape=shape,
-            layer=_cost(layers.dense, row),
-            embedding=_cost(layers.embedding, row),
-            head=_cost(layers.head, row),
+            layer=_cost(repeated, row),
+            embedding=_cost(layers.embedding, row).plus(_cost(layers.dense, row), front),
+            head=_cost(layers.head, row)
+            .plus(_cost(layers.head, row), model.mtp)
+            .plus(_cost(layers.experts, row), model.mtp),
+            layers=model.layers - front,
+            front=front,
             tokens=float(shape.micro_batch * workload.sequence),
-            tied=workload.model.tied,
-            memory=DenseParts(*(getattr(memory, name)[row] for name in DenseParts.__slots__)),
+            tied=model.tied,
+            memory=StageParts(*(getattr(memory, name)[row] for name in StageParts.__slots__)),
             hop_bs=float(np.broadcast_to(hops, len(shapes))[row]),
             cases=case,
             row=row,
@@ -151,6 +179,22 @@ def meshes_of(
         )
         for row, shape in enumerate(shapes)
     ]
+
+
+def front_layers(model: Model) -> int:
+    """Return how many layers without experts stand before those with them.
+
+    Raises ``PlanError`` where some stand between them.
+    """
+    if model.mixture is None:
+        return 0
+    layers = model.mixture.dense_layers
+    if layers != tuple(range(len(layers))):
+        raise PlanError(
+            f"layers with and without experts take turns in {model.name}: not planned over "
+            "several kinds of devices; take one kind"
+        )
+    return len(layers)
 
 
 def _layout(shape: Shape, stages: int) -> Layout:
@@ -162,6 +206,8 @@ def _layout(shape: Shape, stages: int) -> Layout:
         recompute=shape.recompute,
         zero=shape.zero,
         shard=shape.shard,
+        ep=shape.ep,
+        etp=shape.etp,
         sequence_parallel=shape.tp > 1,
     )
 
@@ -171,4 +217,4 @@ def _cost(layer: Layer, row: int) -> Cost:
         array = np.asarray(values, np.float64)
         return float(array if array.ndim == 0 else array[row])
 
-    return Cost(at(layer.compute_s), at(layer.tp_s) + at(layer.cp_s))
+    return Cost(at(layer.compute_s), at(layer.tp_s) + at(layer.cp_s), at(layer.ep_s))

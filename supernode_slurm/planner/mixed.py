@@ -14,6 +14,7 @@ from .chain import chain_plans
 from .hybrid import hybrid_plans
 from .mesh import Shape, meshes_of
 from .replicas import replica_plans
+from .space import divisors
 from .uniform import plan_uniform
 from .workload import Capabilities, Fixed, Offer, Workload, agree_precision
 
@@ -145,12 +146,14 @@ def ideal_rate(workload: Workload, offer: Offer, capabilities: Capabilities) -> 
     """
     workload = agree_precision(workload, [offer], capabilities)
     sizes = [1 << place for place in range(workload.global_batch.bit_length())]
-    shapes = [Shape(1, 1, size, "none", 0) for size in sizes]
+    mixture = workload.model.mixture
+    spread = divisors(mixture.experts) if mixture else [1]
+    shapes = [Shape(1, ep, size, "none", 0, ep=ep) for size in sizes for ep in spread]
     meshes = meshes_of(workload, offer, shapes, [1] * len(shapes))
-    layers = workload.model.layers
     fastest = min(
-        (layers * mesh.layer.compute_s + mesh.embedding.compute_s + mesh.head.compute_s) / size
-        for mesh, size in zip(meshes, sizes, strict=True)
+        (mesh.layers * mesh.layer.compute_s + mesh.embedding.compute_s + mesh.head.compute_s)
+        / mesh.shape.micro_batch
+        for mesh in meshes
     )
     return offer.devices / fastest
 

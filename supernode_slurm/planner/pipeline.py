@@ -10,7 +10,7 @@ from .step import PARTS
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The layers of one stage, and whether it is the first and the last."""
+    """The layers of one stage that repeat, and whether it is the first and the last."""
 
     cost: MeshCost
     layers: int
@@ -25,6 +25,11 @@ class Held:
     def tp_s(self) -> float:
         """Return its tensor-parallel traffic of one micro-batch."""
         return self._sum("tp_s")
+
+    @property
+    def ep_s(self) -> float:
+        """Return its expert-parallel traffic of one micro-batch."""
+        return self._sum("ep_s")
 
     def _sum(self, name: str) -> float:
         cost, (first, last) = self.cost, self.ends
@@ -52,7 +57,7 @@ class Chain:
         """
         count = self.micro_batches
         times = [
-            stage.compute_s + stage.tp_s + p2p
+            stage.compute_s + stage.tp_s + stage.ep_s + p2p
             for stage, p2p in zip(self.stages, self.p2p_s, strict=True)
         ]
         slow = max(range(len(times)), key=times.__getitem__)
@@ -69,6 +74,7 @@ class Chain:
         return dict.fromkeys(PARTS, 0.0) | {
             "compute": count * self.stages[slow].compute_s,
             "tp": count * self.stages[slow].tp_s,
+            "ep": count * self.stages[slow].ep_s,
             "pp": count * self.p2p_s[slow],
             "bubble": sum(times) - times[slow],
             "dp": max(ends) - count * times[slow] + self.tied_s,

@@ -58,19 +58,14 @@ class Run:
     mesh: MeshCost
 
 
-def layers_of(mesh: MeshCost) -> int:
-    """Return the layers of the model, all of which a replica has."""
-    return int(mesh.cases.dims.layers)
-
-
 def memory_gib(mesh: MeshCost) -> float:
     """Return the peak memory of a device of a replica."""
-    return mesh.stage_bytes(layers_of(mesh), ENDS, 1) / GIB
+    return mesh.stage_bytes(mesh.layers, ENDS, 1) / GIB
 
 
 def micro_s(mesh: MeshCost) -> float:
     """Return the time of a replica's micro-batch."""
-    return layers_of(mesh) * mesh.layer.time_s + mesh.embedding.time_s + mesh.head.time_s
+    return mesh.layers * mesh.layer.time_s + mesh.embedding.time_s + mesh.head.time_s
 
 
 class _Kind:
@@ -120,7 +115,7 @@ class _Kind:
         key = (size, recompute)
         if key not in self._syncs:
             # Gradients leave under the last micro-batch's way back.
-            self._syncs[key] = mesh.sync_s(layers_of(mesh), ENDS, micro_s(mesh), 1)[0]
+            self._syncs[key] = mesh.sync_s(mesh.layers, ENDS, micro_s(mesh), 1)[0]
         return Run(time_s + self._syncs[key], time_s, size, mesh)
 
     def _fitting(self, sizes: Sequence[int], recompute: str) -> list[int]:
@@ -188,14 +183,14 @@ def _pipeline(group: int, samples: int, dp: int, run: Run) -> Pipeline:
         group, 1, 1, dp, run.micro_batch,
         recompute=shape.recompute, zero=shape.zero, shard=shape.shard,
     )  # fmt: skip
-    return Pipeline(samples, (mesh,), (Stage(0, layers_of(run.mesh), True, True),))
+    return Pipeline(samples, (mesh,), (Stage(0, run.mesh.layers + run.mesh.front, True, True),))
 
 
 def _predicted(workload: Workload, offers: Sequence[Offer], runs: Sequence[Run]) -> Predicted:
     compute_s = max(run.time_s for run in runs)
     meshes = [run.mesh for run in runs]
     step_s = meshes[0].constants.step_s
-    updates_s = [mesh.sync_s(layers_of(mesh), ENDS, 0.0, 1)[1] for mesh in meshes]
+    updates_s = [mesh.sync_s(mesh.layers, ENDS, 0.0, 1)[1] for mesh in meshes]
     breakdown = dict.fromkeys(PARTS, 0.0) | {
         "compute": compute_s,
         "dp": max(run.end_s for run in runs) - compute_s,

@@ -45,7 +45,7 @@ time, each predicted by constants fitted without its configuration (docs/accurac
 """
 
 SEVERAL = (25, 0.080)
-"""The same of runs on several kinds of cards."""
+"""The same of dense models on several kinds of cards."""
 
 UNSEEN = 0.144
 """The mean over sources of the error of one that the fit saw nothing of."""
@@ -88,7 +88,7 @@ def expected_error(
         return Expected(UNSEEN, 0, f"{shown}, {bits}, {fitted}")
     if len(cards) > 1:
         runs, share = SEVERAL
-        if {key[1] for key in PUBLISHED}.issuperset(cards):
+        if experts == "dense" and {key[1] for key in PUBLISHED}.issuperset(cards):
             return Expected(share, runs, "dense models on several kinds of cards")
         return Expected(UNSEEN, 0, shown)
     return _of_one_card(plan, experts, cards[0])
