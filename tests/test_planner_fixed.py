@@ -7,8 +7,8 @@ import pytest
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.plan import Plan
-from supernode_slurm.planner import Fixed, plan_mixed, plan_uniform
-from tests.test_planner import offer, uniform, workload
+from supernode_slurm.planner import Fixed, plan_mixed, plan_strategy, plan_uniform
+from tests.test_planner import offer, step_s, uniform, workload
 
 
 def with_fixed(fixed: Fixed, batch: int = 256, framework: str = "megatron") -> tuple[Plan, ...]:
@@ -82,9 +82,66 @@ def test_sizes_are_not_blamed_where_nothing_fits_anyway() -> None:
     assert "fixed" not in str(caught.value)
 
 
-def test_fixed_sizes_are_refused_across_kinds_of_devices() -> None:
+MIXED = [offer("a100", 1), offer("h100", 1)]
+
+
+def over_kinds(strategy: str, framework: str, fixed: Fixed, model: str = "llama-3-8b") -> Plan:
+    asked = replace(workload(model, 96), framework=framework, fixed=fixed)
+    return plan_strategy(strategy, asked, MIXED, capabilities(framework))[0]
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [Fixed(tp=2), Fixed(pp=4), Fixed(micro_batch=3), Fixed(recompute="full"), Fixed(zero=0, dp=4)],
+)
+def test_stages_over_several_kinds_keep_what_is_fixed(fixed: Fixed) -> None:
+    plan = over_kinds("mixed", "megatron", fixed)
+    (pipeline,) = plan.pipelines
+    assert len(pipeline.meshes) == 2
+    assert fixed.pp in (None, len(pipeline.stages))
+    for mesh in pipeline.meshes:
+        for name in ("tp", "dp", "micro_batch", "recompute", "zero"):
+            assert getattr(fixed, name) in (None, getattr(mesh, name))
+    free = over_kinds("mixed", "megatron", Fixed())
+    assert step_s(free) <= step_s(plan)
+    # Sizes that the best plan has anyway change nothing.
+    mesh = free.pipelines[0].meshes[0]
+    same = Fixed(tp=mesh.tp, micro_batch=mesh.micro_batch, recompute=mesh.recompute)
+    assert over_kinds("mixed", "megatron", same) == free
+
+
+@pytest.mark.parametrize("strategy", ["mixed", "dynamic"])
+def test_replicas_of_several_kinds_keep_what_is_fixed(strategy: str) -> None:
+    plan = over_kinds(strategy, "torch", Fixed(micro_batch=2, recompute="full", zero=1))
+    for pipeline in plan.pipelines:
+        (mesh,) = pipeline.meshes
+        assert (mesh.micro_batch, mesh.recompute, mesh.zero) == (2, "full", 1)
+    assert over_kinds("hierarchical", "torch", Fixed(zero=3)).pipelines[0].meshes[0].zero == 3
+
+
+@pytest.mark.parametrize(
+    "strategy, framework, fixed, reason",
+    [
+        ("mixed", "megatron", Fixed(cp=2), "cp 2 is not planned of a pipeline over several kinds"),
+        ("mixed", "megatron", Fixed(virtual_stages=2), "virtual-stages 2 is not planned"),
+        ("mixed", "megatron", Fixed(zero=3), "zero 3 is not planned .* only 1 or less"),
+        ("mixed", "megatron", Fixed(tp=16), "megatron has no layout for 8 x a100"),
+        ("mixed", "torch", Fixed(tp=2), "tp 2 is not planned of replicas of one device each"),
+        ("mixed", "torch", Fixed(zero=3), "zero 3 is not planned of replicas of unlike speed"),
+        ("dynamic", "torch", Fixed(dp=8), "dp 8 is not planned of replicas .* only 16"),
+        ("hierarchical", "torch", Fixed(micro_batch=2), "take zero 3 and micro-batches of unlike"),
+    ],
+)
+def test_sizes_that_no_mix_can_have_are_named_with_what_would_run(
+    strategy: str, framework: str, fixed: Fixed, reason: str
+) -> None:
+    with pytest.raises(PlanError, match=reason) as caught:
+        over_kinds(strategy, framework, fixed)
+    assert f"with {fixed.words()} fixed: " in str(caught.value)
+    assert "left open, the fastest is tp " in str(caught.value)
+
+
+def test_one_kind_among_several_strategies_keeps_what_is_fixed() -> None:
     asked = replace(workload(), framework="flagscale", fixed=Fixed(tp=4, micro_batch=1))
-    with pytest.raises(PlanError, match="tp 4, micro-batch 1: fixed sizes are planned on one kind"):
-        plan_mixed(asked, [offer("a100", 1), offer("h100", 1)], capabilities("flagscale"))
-    alone = plan_mixed(asked, [offer("h100", 1)], capabilities("flagscale"))
-    assert alone == plan_uniform(asked, offer("h100", 1), capabilities("flagscale"))
+    alone = plan_mixed(asked, MIXED[1:], capabilities("flagscale"))
+    assert alone == plan_uniform(asked, MIXED[1], capabilities("flagscale"))

@@ -17,10 +17,11 @@ from .bounds import PartLoad, loads_of, ordered_s
 from .case import numbers
 from .costs import GIB, limit_gib, model_operations, plan_of
 from .crossings import Crossings, Part
+from .fixed import unplanned
 from .mesh import front_layers
 from .parts import cut_of, parts_of
 from .pipeline import Chain, Held
-from .space import divisors
+from .space import divisors, kept
 from .split import StageLoad, split_layers
 from .whole import WholeLoad, better_split
 from .workload import Capabilities, Offer, Workload
@@ -57,16 +58,8 @@ def chain_plans(
     experts are in the first stage, with one of the others at least. Plans that take ``below_s``
     or longer are not looked for. Raises ``PlanError``.
     """
-    if not (capabilities.pipeline and capabilities.uneven_stages):
-        raise PlanError(f"{capabilities.name} has no pipeline with uneven stages")
-    if len(offers) > KINDS:
-        raise PlanError(
-            f"stages of {len(offers)} kinds of devices are not planned, {KINDS} at most; "
-            "leave out the slowest or the smallest group"
-        )
-    broken = rules.predicted_tokens(workload.model, capabilities, len(offers))
-    if broken:
-        raise PlanError(broken)
+    for reason in filter(None, _refusals(workload, len(offers), capabilities)):
+        raise PlanError(reason)
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
     most = min(keep, KEEP)
@@ -116,7 +109,7 @@ class _Search:
         self.links = Crossings(workload, offers)
         # ZeRO-1 moves less, updates less and keeps less than no ZeRO. Sharded weights would
         # be gathered for every micro-batch of every stage.
-        self.zero = max(stage for stage in (0, *capabilities.zero) if stage < 2)
+        self.zero = max(kept(_zeros(capabilities), workload.fixed.zero))
         self.cramped = False
         """Memory stood in the way of a layout."""
         self._parts = [
@@ -176,7 +169,7 @@ class _Search:
 
     def _recomputations(self) -> list[tuple[str, ...]]:
         """Return which recomputations may stand beside each other."""
-        kinds = self.capabilities.recompute
+        kinds = kept(self.capabilities.recompute, self.workload.fixed.recompute)
         if not self.capabilities.recompute_by_stage:
             return [(kind,) for kind in kinds]
         apart = tuple(kind for kind in kinds if kind != "selective")
@@ -270,7 +263,8 @@ class _Search:
             for kind in options
         ]
         able = self.capabilities
-        lengths = [n for n in range(layers + 1) if not rules.micro_batches(able, n, 1, count)]
+        stages = kept(range(layers + 1), self.workload.fixed.pp)
+        lengths = [n for n in stages if not rules.micro_batches(able, n, 1, count)]
         # Tied tables are summed over the first and the last stage, and MTP embeds in the last what
         # the first does: equal cuts only.
         alike = self.workload.model.tied or self.workload.model.mtp > 0 or not able.meshes
@@ -380,3 +374,24 @@ class _Search:
         groups = tuple(self.offers[part.offer].group for part in parts)
         pipeline = Pipeline(self.workload.global_batch, meshes, stages)
         return plan_of(self.workload, groups, (pipeline,), predicted)
+
+
+def _refusals(workload: Workload, kinds: int, able: Capabilities) -> Iterator[str]:
+    """Yield what stands in the way of any pipeline over so many kinds, or nothing."""
+    if not (able.pipeline and able.uneven_stages):
+        yield f"{able.name} has no pipeline with uneven stages"
+    if kinds > KINDS:
+        yield (
+            f"stages of {kinds} kinds of devices are not planned, {KINDS} at most; "
+            "leave out the slowest or the smallest group"
+        )
+    yield rules.predicted_tokens(workload.model, able, kinds)
+    fixed, what = workload.fixed, "a pipeline over several kinds"
+    yield unplanned(fixed, what, cp=1, virtual_stages=1, recompute_layers=0)
+    if fixed.zero not in (None, *_zeros(able)):
+        yield f"zero {fixed.zero} is not planned of {what}, only {_zeros(able)[-1]} or less"
+
+
+def _zeros(able: Capabilities) -> list[int]:
+    """Return the stages of ZeRO beside a pipeline."""
+    return [stage for stage in (0, *able.zero) if stage < 2]

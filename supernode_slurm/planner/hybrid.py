@@ -19,9 +19,18 @@ from ..errors import PlanError
 from ..plan import Plan
 from .costs import limit_gib
 from .mesh import MeshCost, Shape, meshes_of
-from .replicas import ENDS, Run, joined, memory_gib, micro_s, plan_of_runs, plans_of_each
+from .replicas import (
+    ENDS,
+    Run,
+    joined,
+    memory_gib,
+    micro_s,
+    plan_of_runs,
+    plans_of_each,
+    whole_replicas,
+)
 from .shortage import nothing_fits
-from .space import divisors
+from .space import divisors, kept
 from .workload import Capabilities, Offer, Workload
 
 MOST = 128
@@ -42,7 +51,14 @@ def hybrid_plans(
             f"{capabilities.name} gives groups of devices with sharded weights equal samples; "
             "--framework torch can give unequal ones"
         )
-    total = sum(offer.devices for offer in offers)
+    fixed, total = workload.fixed, sum(offer.devices for offer in offers)
+    reason = whole_replicas(fixed, offers)
+    if fixed.zero not in (None, 3) or fixed.micro_batch:
+        reason = (
+            "groups of devices with sharded weights take zero 3 and micro-batches of unlike size"
+        )
+    if reason:
+        raise PlanError(reason)
     if workload.global_batch < total:
         raise PlanError(
             f"a global batch of {workload.global_batch} leaves some of the {total} devices "
@@ -79,14 +95,13 @@ class _Kind:
         """The fastest that fits, of each micro-batch from 1 on."""
         limit = limit_gib(workload, offer)
         sizes = range(1, min(MOST, most) + 1)
+        kinds = kept(able.recompute, workload.fixed.recompute)
         shapes = [
-            Shape(1, shape.dp, size, again, 3, shape.shard)
-            for size in sizes
-            for again in able.recompute
+            Shape(1, shape.dp, size, again, 3, shape.shard) for size in sizes for again in kinds
         ]
         costs = iter(meshes_of(workload, offer, shapes, [1] * len(shapes)))
         for _ in sizes:
-            row = [next(costs) for _ in able.recompute]
+            row = [next(costs) for _ in kinds]
             fitting = [mesh for mesh in row if memory_gib(mesh) <= limit]
             if not fitting:
                 break

@@ -11,6 +11,7 @@ from ..errors import PlanError
 from ..plan import Plan
 from .answers import KEEP
 from .chain import chain_plans
+from .fixed import with_sizes
 from .hybrid import hybrid_plans
 from .mesh import Shape, meshes_of
 from .replicas import replica_plans
@@ -53,11 +54,6 @@ def plan_mixed(
 
 def _agreed(workload: Workload, offers: Sequence[Offer], capabilities: Capabilities) -> Workload:
     """Return the workload in a precision of all devices; ``PlanError`` where they do not mix."""
-    if workload.fixed != Fixed():
-        raise PlanError(
-            f"{workload.fixed.words()}: fixed sizes are planned on one kind of device; "
-            "leave them open for the plan, or ask for one kind"
-        )
     workload = agree_precision(workload, offers, capabilities)
     vendors = {offer.accelerator.vendor for offer in offers}
     if len(vendors) > 1 and not capabilities.mixed_vendors:
@@ -84,12 +80,16 @@ def plan_strategy(
     ``hybrid_plans``. Raises ``PlanError``.
     """
     if strategy == "dynamic":
-        return _dynamic(workload, offers, capabilities)
+        return with_sizes(lambda asked: _dynamic(asked, offers, capabilities), workload)
     if strategy == "hierarchical":
-        return _each_fitting(hybrid_plans, workload, offers, capabilities)
+        return with_sizes(
+            lambda asked: _each_fitting(hybrid_plans, asked, offers, capabilities), workload
+        )
     if strategy == "grouped" and capabilities.sharded_replicas and workload.fixed == Fixed():
         return _grouped(workload, offers, capabilities, keep)
-    return plan_mixed(workload, offers, capabilities, keep, below_s)
+    if len(offers) == 1 or below_s < math.inf:
+        return plan_mixed(workload, offers, capabilities, keep, below_s)
+    return with_sizes(lambda asked: plan_mixed(asked, offers, capabilities, keep), workload)
 
 
 def _grouped(

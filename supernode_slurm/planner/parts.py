@@ -7,7 +7,7 @@ from dataclasses import replace
 from . import rules
 from .crossings import Part
 from .mesh import Shape, front_layers, meshes_of
-from .space import divisors, expert_sizes, tensor_sizes
+from .space import divisors, expert_sizes, kept, tensor_sizes
 from .workload import Capabilities, Offer, Workload
 
 
@@ -18,21 +18,21 @@ def parts_of(
 
     ``index`` is the offer's among all; ``zero`` the stage of meshes with replicas.
     """
-    layers = workload.model.layers - front_layers(workload.model)
+    layers, fixed = workload.model.layers - front_layers(workload.model), workload.fixed
     sizes = [
         (pp, Shape(tp, dp, 1, "none", zero if dp > 1 else 0, ep=ep, etp=etp))
-        for tp in tensor_sizes(workload, offer, able)
+        for tp in kept(tensor_sizes(workload, offer, able), fixed.tp)
         for pp in divisors(offer.devices // tp)
         if pp < layers
-        for dp in (offer.devices // tp // pp,)
+        for dp in kept([offer.devices // tp // pp], fixed.dp)
         for ep, etp in _experts(workload, able, tp, dp, zero)
     ]
     found = [
         (width, pp, replace(shape, micro_batch=width // shape.dp, recompute=again))
         for width in divisors(workload.global_batch)
-        for again in able.recompute
+        for again in kept(able.recompute, fixed.recompute)
         for pp, shape in sizes
-        if width % shape.dp == 0
+        if width % shape.dp == 0 and fixed.micro_batch in (None, width // shape.dp)
     ]
     shapes = [shape for _, _, shape in found]
     costs = meshes_of(workload, offer, shapes, [pp for _, pp, _ in found])

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from .costs import GIB, limit_gib, model_operations, plan_of
+from .fixed import unplanned
 from .mesh import MeshCost, Shape, meshes_of
 from .shortage import nothing_fits
+from .space import kept
 from .split import split_samples
 from .step import PARTS
-from .workload import RECOMPUTE, Capabilities, Offer, Workload
+from .workload import RECOMPUTE, Capabilities, Fixed, Offer, Workload
 
 ENDS = (True, True)
 """A replica's only stage is the first and the last."""
@@ -30,8 +32,20 @@ def replica_plans(
     if not capabilities.uneven_samples:
         raise PlanError(f"{capabilities.name} gives all replicas equal samples")
     # Sharded weights (ZeRO-3) are gathered per micro-batch: unequal counts would dead-lock.
-    stages = [stage for stage in capabilities.zero if stage < 3]
+    stages = kept([stage for stage in capabilities.zero if stage < 3], workload.fixed.zero)
+    reason = whole_replicas(workload.fixed, offers)
+    if not stages:
+        reason = f"zero {workload.fixed.zero} is not planned of replicas of unlike speed"
+    if reason:
+        raise PlanError(reason)
     return plans_of_each(stages, lambda zero: _plan(workload, offers, capabilities, zero))
+
+
+def whole_replicas(fixed: Fixed, offers: Sequence[Offer]) -> str:
+    """Return which fixed size replicas of one device each cannot have, empty if there is none."""
+    sizes = dict.fromkeys(("tp", "pp", "cp", "ep", "etp", "virtual_stages"), 1)
+    sizes |= {"dp": sum(offer.devices for offer in offers), "recompute_layers": 0}
+    return unplanned(fixed, "replicas of one device each", **sizes)
 
 
 def plans_of_each(sizes: Sequence[int], planned: Callable[[int], Plan]) -> list[Plan]:
@@ -80,12 +94,15 @@ class _Kind:
         self._choices: dict[int, Run] = {}
         self._syncs: dict[tuple[int, str], float] = {}
         powers = [1 << place for place in range((2 * workload.global_batch).bit_length())]
+        if workload.fixed.micro_batch:
+            powers = [workload.fixed.micro_batch]
+        kinds = kept(able.recompute, workload.fixed.recompute)
         self._meshes: dict[tuple[int, str], MeshCost] = {}
         self._cost(powers)
-        self.sizes = {again: self._fitting(powers, again) for again in able.recompute}
+        self.sizes = {again: self._fitting(powers, again) for again in kinds}
         largest = max((sizes[-1] for sizes in self.sizes.values() if sizes), default=0)
         if not largest:
-            least = memory_gib(self._meshes[1, able.recompute[-1]])
+            least = memory_gib(self._meshes[powers[0], kinds[-1]])
             raise nothing_fits(workload, offer, able, least)
         self._cost(range(1, largest))
 
