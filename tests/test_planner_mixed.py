@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from itertools import product
 
 import pytest
@@ -21,6 +20,7 @@ from supernode_slurm.planner import (
     predict,
 )
 from supernode_slurm.planner.costs import usable_gib
+from tests.brute import replicas_compute_s, replicas_job
 from tests.test_planner import PARTS, offer, step_s, workload
 
 A100, H100 = offer("a100", 2), offer("h100", 1)
@@ -48,44 +48,14 @@ def test_replicas_share_the_batch_by_speed() -> None:
     assert loads(dumps(plan)) == plan
 
 
-@cache
-def compute_s(card: str, samples: int) -> float:
-    """Return the least computation time of one replica, by trying every micro-batch."""
-    asked = replace(workload("qwen2.5-0.5b", 1, 512), framework="torch")
-    layers = (asked.model.layers,)
-
-    def run(micro_batch: int) -> float:
-        layout = Layout(1, 1, micro_batch, layers, "none", 0, False)
-        found = predict(replace(asked, global_batch=micro_batch), offer(card, 1, 1), layout)
-        return found.breakdown_s["compute"]
-
-    times = []
-    for size in (1, 2, 4, 8, 16, samples):
-        full, rest = divmod(samples, size)
-        times.append(full * run(size) + (run(rest) if rest else 0))
-    return min(times)
-
-
 @given(batch=st.integers(4, 24), slow=st.integers(1, 2), fast=st.integers(1, 2))
 @settings(max_examples=6)
 def test_no_other_deal_of_samples_is_faster(batch: int, slow: int, fast: int) -> None:
-    # Small enough for every micro-batch to fit without recomputation.
-    asked = workload("qwen2.5-0.5b", batch, 512)
-    # On endless links the computation alone decides.
-    offers = [
-        replace(item, scale_up_gbs=1e9, network_gbs=1e9)
-        for item in (offer("a100", 1, slow), offer("h100", 1, fast))
-    ]
+    asked, offers = replicas_job(batch, (slow, fast))
     plan = mixed(asked, offers, "torch")[0]
     assert plan.predicted is not None
-    counts, cards = (slow, fast), ("a100", "h100")
-
-    def slowest(deal: tuple[int, int]) -> float:
-        rows = zip(deal, counts, cards, strict=True)
-        return max(compute_s(card, -(-share // count)) for share, count, card in rows)
-
-    deals = [(share, batch - share) for share in range(slow, batch - fast + 1)]
-    assert plan.predicted.breakdown_s["compute"] == pytest.approx(min(map(slowest, deals)))
+    least = replicas_compute_s(batch, (slow, fast))
+    assert plan.predicted.breakdown_s["compute"] == pytest.approx(least)
     assert sum(pipeline.samples for pipeline in plan.pipelines) == batch
 
 

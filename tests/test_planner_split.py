@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import product
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from supernode_slurm.planner.split import StageLoad, split_layers, split_samples
+from tests.brute import layers_over, pipeline_s, rising, samples_over, slowest_s
 
 loads = st.builds(
     StageLoad,
@@ -14,17 +12,6 @@ loads = st.builds(
     layer_s=st.sampled_from([0.25, 1.0, 1.5, 2.0, 7.0]),
     most=st.integers(0, 9),
 )
-
-
-def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    for split in product(range(1, total + 1), repeat=parts):
-        if sum(split) == total:
-            yield split
-
-
-def pipeline_s(split: tuple[int, ...], stages: list[StageLoad], micro_batches: int) -> float:
-    times = [stage.time_s(count) for stage, count in zip(stages, split, strict=True)]
-    return (micro_batches - 1) * max(times) + sum(times)
 
 
 @given(
@@ -35,11 +22,7 @@ def pipeline_s(split: tuple[int, ...], stages: list[StageLoad], micro_batches: i
 def test_no_other_split_of_layers_is_a_faster_pipeline(
     total: int, stages: list[StageLoad], micro_batches: int
 ) -> None:
-    legal = [
-        split
-        for split in compositions(total, len(stages))
-        if all(count <= stage.most for count, stage in zip(split, stages, strict=True))
-    ]
+    legal = layers_over(stages, total)
     found = split_layers(total, stages, micro_batches)
     if not legal:
         assert found is None
@@ -48,13 +31,6 @@ def test_no_other_split_of_layers_is_a_faster_pipeline(
     # Exact, because all numbers are binary fractions.
     fastest = min(pipeline_s(split, stages, micro_batches) for split in legal)
     assert pipeline_s(found, stages, micro_batches) == fastest
-
-
-def rising(steps: list[int]) -> Callable[[int], float]:
-    """Return a function that never falls, with flat stretches."""
-    return lambda samples: float(
-        sum(steps[index % len(steps)] for index in range(samples)) if samples else 0
-    )
 
 
 @given(
@@ -68,24 +44,14 @@ def rising(steps: list[int]) -> Callable[[int], float]:
 def test_no_split_of_samples_has_a_faster_slowest_replica(
     total: int, kinds: list[tuple[int, list[int]]]
 ) -> None:
-    replicas = [count for count, _ in kinds]
-    times = [rising(steps) for _, steps in kinds]
-
-    def slowest(samples: tuple[int, ...]) -> float:
-        pairs = zip(samples, replicas, times, strict=True)
-        return max(time_s(-(-share // count)) for share, count, time_s in pairs)
-
-    legal = [
-        split
-        for split in compositions(total, len(kinds))
-        if all(share >= count for share, count in zip(split, replicas, strict=True))
-    ]
-    found = split_samples(total, replicas, times)
+    timed = [(count, rising(steps)) for count, steps in kinds]
+    legal = samples_over(timed, total)
+    found = split_samples(total, [count for count, _ in timed], [time for _, time in timed])
     if not legal:
         assert found is None
         return
     assert found in legal
-    assert slowest(found) == min(map(slowest, legal))
+    assert slowest_s(found, timed) == min(slowest_s(split, timed) for split in legal)
 
 
 def test_a_million_samples_are_dealt_in_few_steps() -> None:

@@ -22,10 +22,10 @@ from supernode_slurm.planner.links import Group
 from supernode_slurm.planner.memory import memory_of, params_of, stages_of
 from supernode_slurm.planner.stages import Loads, best_split, endless
 from supernode_slurm.planner.step import hop_s, step_of, sync_s
+from tests.brute import DENSE as MODEL
+from tests.brute import shrunk
 from tests.test_planner import offer
 from tests.test_planner_layer import DENSE, LATENT, MIXED, T, Values, case_of, is_
-from tests.test_planner_mixed_exact import DENSE as MODEL
-from tests.test_planner_mixed_exact import shrunk
 
 BARE = Constants({"transfer_s": 0.0, "step_s": 0.0, "context_gib": 0.0, "hop_s": 0.0})
 

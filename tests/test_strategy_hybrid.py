@@ -11,9 +11,9 @@ from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.plan import Plan
 from supernode_slurm.planner import Layout, predict
-from supernode_slurm.planner.hybrid import _best_deal, _Kind, hybrid_plans
-from supernode_slurm.planner.mesh import Shape
+from supernode_slurm.planner.hybrid import _best_deal, hybrid_plans
 from supernode_slurm.runtime.rank import part_of
+from tests.brute import sharded_deal_s, sharded_kinds
 from tests.test_planner import offer, step_s, workload
 
 TORCH = capabilities("torch")
@@ -69,41 +69,18 @@ def test_two_equal_kinds_cost_what_one_kind_of_both_costs() -> None:
 @pytest.mark.parametrize("batch", [5, 7, 12, 23])
 @pytest.mark.parametrize("second", [2, 3])
 def test_no_other_deal_ends_sooner(batch: int, second: int) -> None:
-    asked = replace(workload("qwen2.5-0.5b", batch, 512), framework="torch")
-    total = 2 + second
-    shape = Shape(1, total, 1, "none", 3, 1)
-    kinds = [
-        _Kind(asked, item, shape, TORCH, batch)
-        for item in (offer("h100", 1, 2), offer("a100", 1, second))
-    ]
-    deal = _best_deal(kinds, batch, total)
-    ends = [
-        max(_end_s(kind, samples, steps) for kind, samples in zip(kinds, shares, strict=True))
-        for steps in range(1, batch // total + 1)
-        for shares in ((share, batch - share) for share in range(2, batch - second + 1))
-    ]
-    if min(ends) == math.inf:
+    kinds = sharded_kinds(batch, (2, second))
+    deal, least = _best_deal(kinds, batch, 2 + second), sharded_deal_s(kinds, batch)
+    if least == math.inf:
         assert deal is None
     else:
         assert deal is not None
-        assert deal.end_s == pytest.approx(min(ends))
+        assert deal.end_s == pytest.approx(least)
         assert sum(deal.samples) == batch
         runs = [
             kind.run(samples, deal.steps) for kind, samples in zip(kinds, deal.samples, strict=True)
         ]
         assert max(run.end_s for run in runs) == pytest.approx(deal.end_s)
-
-
-def _end_s(kind: _Kind, samples: int, steps: int) -> float:
-    """Return when the slowest device ends, by trying every micro-batch."""
-    least, most = samples // kind.offer.devices, -(-samples // kind.offer.devices)
-    ends = []
-    for size in range(1, min(most, len(kind.micro_s)) + 1):
-        if least and -(-least // size) == -(-most // size) == steps:
-            time = (steps - 1) * kind.micro_s[size - 1]
-            time += kind.micro_s[most - (steps - 1) * size - 1]
-            ends.append(max(time + kind.exposed_s[steps - 1], kind.traffic_s[steps - 1]))
-    return float(min(ends, default=math.inf))
 
 
 def test_what_it_cannot_plan_is_refused() -> None:
