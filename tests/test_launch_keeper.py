@@ -28,7 +28,9 @@ def start(*command: str, mark: str = MARK, **more: str) -> subprocess.Popen[byte
         "SN_LAYOUT": Layout((Place("n1", -1, 0, 2),), "n1", 20007).dumps(), **more,
     }  # fmt: skip
     argv = [sys.executable, "-I", "-S", str(LAUNCHER), "--rank", "--", *command]
-    return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
 def run(*command: str, **more: str) -> tuple[int, bytes, bytes, list[dict[str, object]]]:
@@ -152,6 +154,46 @@ def test_without_a_watch_the_program_takes_our_place() -> None:
     process = start("sh", "-c", "echo $$; exit 3", SN_WATCH="0")
     out, err = process.communicate(timeout=60)
     assert (process.returncode, int(out), err) == (3, process.pid, b"")
+
+
+STOPS = (
+    "import os, sys\n"
+    f"sys.path.insert(0, {str(LAUNCHER.parents[2])!r})\n"
+    "from supernode_slurm.runtime.heartbeat import Heart, begin\n"
+    "begin(os.environ)\n"
+    "print(os.environ['SN_HEARTBEAT'], end='', flush=True)\n"
+    "os.write(2, b'50%')\n"
+    "with Heart().waiting(): sys.stdin.read()"
+)
+
+
+def read_until(process: subprocess.Popen[bytes], words: bytes) -> bytes:
+    assert process.stderr is not None
+    said = b""
+    while words not in said:
+        data = os.read(process.stderr.fileno(), 4096)
+        assert data, said
+        said += data
+    return said
+
+
+def test_a_rank_that_stands_still_is_told_meanwhile(tmp_path: Path) -> None:
+    process = start(sys.executable, "-c", STOPS, mark=MARK, SN_PATIENCE="0.3", TMPDIR=str(tmp_path))
+    said = read_until(process, b'"kind":"still"')
+    out, rest = process.communicate(timeout=60)
+    passed, records = record.Sieve(MARK).feed(said + rest)
+    assert passed.split(b"\n")[0] == b"50%"
+    assert [item["kind"] for item in records][:2] == ["begun", "still"]
+    assert records[-1]["kind"] == "end"
+    assert (records[1]["rank"], records[1]["entered"], records[1]["left"]) == (1, 1, 0)
+    assert not Path(out.decode()).exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("env", [{"SN_PATIENCE": "0"}, {"SN_WATCH": "0"}])
+def test_nothing_is_told_where_nobody_asks(env: dict[str, str]) -> None:
+    code, out, _, _ = python("import os; print(os.environ.get('SN_HEARTBEAT'))", **env)
+    assert (code, out) == (0, b"None\n")
 
 
 def test_a_step_by_hand_reports_for_itself() -> None:

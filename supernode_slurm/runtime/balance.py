@@ -8,18 +8,23 @@ from __future__ import annotations
 import statistics
 
 from .exchange import SumOverRanks, gather
+from .heartbeat import Heart
 from .micro import balanced_shares
 from .share import Share
 
 _LEAST, _MOST = 1e-50, 1e50
 """Seconds per unit of work outside of these were not measured."""
+_SLOW, _ROUNDS = 1.5, 3
+"""How many times as long as others a replica takes for its share of the plan to be called slow,
+and in how many exchanges in a row."""
 
 
 class Balance:
     """Keeps the shares of all replicas, and changes them where measured times ask for it.
 
     Every rank computes the same answer from the same exchanged numbers. A replica is as fast
-    as the slowest of its ranks.
+    as the slowest of its ranks. The sn-launch beside a rank sees whether that is much slower
+    than the plan has it, whatever its share is now.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class Balance:
         self._steps = 0
         self._measured: list[float] = []
         self._costs = [0.0] * len(share.shares)
+        self._heart, self._slow_rounds, self._is_slowest = Heart(), 0, False
 
     @property
     def shares(self) -> tuple[int, ...]:
@@ -73,6 +79,7 @@ class Balance:
         self._exchange()
         if not all(self._costs):
             return None
+        self._note_slowness()
         found = balanced_shares(self._share.global_batch, self._costs)
         if self._slowest(self._shares) <= self._slowest(found) * (1 + self._least_gain):
             return None
@@ -91,11 +98,30 @@ class Balance:
         self._measured.clear()
         mine = [cost, share.replica + 1.0]
         found = [0.0] * len(self._costs)
-        for cost, place in gather(mine, share.rank, share.world_size, self._sum):
+        rows = gather(mine, share.rank, share.world_size, self._sum)
+        for cost, place in rows:
             replica = int(place) - 1
             if replica >= 0 and cost < _MOST:
                 found[replica] = max(found[replica], cost)
         self._costs = [new or old for new, old in zip(found, self._costs)]
+        self._is_slowest = rows[share.rank][0] == found[share.replica] > 0
+
+    def _note_slowness(self) -> None:
+        """Tell where this rank holds its replica, and that the others, up.
+
+        A plan's shares are whole: those of the others may be one sample too small.
+        """
+        shares, mine = self._share.shares, self._share.replica
+        times = [cost * samples for cost, samples in zip(self._costs, shares)]
+        most = [time + cost for time, cost in zip(times, self._costs)]
+        own = times.pop(mine)
+        del most[mine]
+        slow = bool(most) and self._is_slowest and own > _SLOW * statistics.median(most)
+        self._slow_rounds = self._slow_rounds + 1 if slow else 0
+        if self._slow_rounds == _ROUNDS:
+            self._heart.slow(round(100 * own / statistics.median(times)))
+        elif not slow:
+            self._heart.slow(0)
 
     def _slowest(self, shares: tuple[int, ...]) -> float:
         return max(cost * samples for cost, samples in zip(self._costs, shares))

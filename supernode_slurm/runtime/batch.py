@@ -27,7 +27,7 @@ from .watch import watch
 
 _ASK_S = 30.0
 _NO_HET_STEPS = re.compile(r"SchedulerParameters\s*=.*\bdisable_hetjob_steps\b")
-_FOR_RANKS = ("SN_PLAN", "SN_LAYOUT", "SN_MARK", "SN_CARRIED_FILE", "SN_WATCH")
+_FOR_RANKS = ("SN_PLAN", "SN_LAYOUT", "SN_MARK", "SN_CARRIED_FILE", "SN_WATCH", "SN_PATIENCE")
 
 
 def run_batch(environ: Mapping[str, str], words: Words) -> int:

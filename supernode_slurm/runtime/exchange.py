@@ -5,8 +5,11 @@ Python 3.8, standard library only; torch where it is passed in.
 
 from __future__ import annotations
 
+import contextlib
 from types import ModuleType
 from typing import Callable, List
+
+from .heartbeat import Heart
 
 SumOverRanks = Callable[[List[float]], List[float]]
 """Takes this rank's numbers, returns their sums over the ranks; every rank calls it alike."""
@@ -20,15 +23,20 @@ def over_torch(
     It runs on the CPU where the group can, else on the group's own device; numbers travel as
     ``float64`` unless ``dtype`` says otherwise. A gloo group leaves the device's queue alone.
     Without an initialised process group there is one rank, and its numbers are the sums.
+    The sn-launch beside the rank sees whether it waits in an exchange over all ranks.
     """
+    heart = Heart()
 
     def sum_over_ranks(values: list[float]) -> list[float]:
-        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        found = torch.distributed
+        if not found.is_available() or not found.is_initialized():
             return list(values)
-        where = device or _device(str(torch.distributed.get_backend_config(group)))
+        where = device or _device(str(found.get_backend_config(group)))
         sums = torch.tensor(values, dtype=dtype or torch.float64, device=where)
-        torch.distributed.all_reduce(sums, group=group)
-        return [float(value) for value in sums.tolist()]
+        everyone = group is None or found.get_world_size(group) == found.get_world_size()
+        with heart.waiting() if everyone else contextlib.nullcontext():
+            found.all_reduce(sums, group=group)
+            return [float(value) for value in sums.tolist()]
 
     return sum_over_ranks
 

@@ -68,8 +68,20 @@ def become(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     os._exit(code)
 
 
+@dataclass(frozen=True)
+class Meanwhile:
+    """What is done while the program runs."""
+
+    look: Callable[[], bytes]
+    """Returns lines for the launcher."""
+    every_s: float
+
+
 def keep(
-    command: Sequence[str], environ: Mapping[str, str], report: Callable[[End], None]
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    report: Callable[[End], None],
+    meanwhile: Meanwhile | None = None,
 ) -> NoReturn:
     """Run the program to its end, report it, and leave as the program left."""
     watched = [*_ENDS, *_OTHERS, signal.SIGCHLD]
@@ -85,7 +97,7 @@ def keep(
     told = _listen(watched)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     tail = _Tail()
-    status = _pass_on(child, ours, told, tail)
+    status = _pass_on(child, ours, told, tail, meanwhile)
     killer = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     code = 0 if killer else os.WEXITSTATUS(status)
     end = End(code, killer, time.time(), told.end, tuple(tail.lines()))
@@ -122,15 +134,16 @@ def _listen(watched: Sequence[int]) -> _Told:
     return told
 
 
-def _pass_on(child: int, ours: int, told: _Told, tail: _Tail) -> int:
+def _pass_on(child: int, ours: int, told: _Told, tail: _Tail, meanwhile: Meanwhile | None) -> int:
     """Pass the program's stderr on until it ends; return its status.
 
     What it left running may hold the pipe open: nobody waits for that.
     """
     os.set_blocking(ours, False)
     sources = [ours, told.reader.fileno()]
+    looked = time.monotonic()
     while True:
-        ready = select.select(sources, [], [])[0]
+        ready = select.select(sources, [], [], meanwhile.every_s if meanwhile else None)[0]
         if ours in ready and not _drain(ours, tail):
             sources.remove(ours)
         if told.reader.fileno() in ready:
@@ -139,6 +152,15 @@ def _pass_on(child: int, ours: int, told: _Told, tail: _Tail) -> int:
             if done:
                 _drain(ours, tail)
                 return status
+        if meanwhile is not None and time.monotonic() >= looked + meanwhile.every_s:
+            looked = time.monotonic()
+            _tell(meanwhile.look(), tail)
+
+
+def _tell(lines: bytes, tail: _Tail) -> None:
+    """Pass lines to the launcher: they begin lines of their own, or Slurm might cut them."""
+    if lines:
+        pass_on(b"\n" + lines if tail.is_open else lines)
 
 
 def _drain(ours: int, tail: _Tail) -> bool:

@@ -21,7 +21,9 @@ numbers.
 
 variables: SN_PLAN or SN_PLAN_FILE carry the plan; without one that fits, 'sn plan --here'
 makes it (SN_REPLAN=0: never). SN_WATCH=0 starts no process beside a rank; then a rank that
-dies is not named. MASTER_PORT is kept where it is set.
+dies is not named. SN_PATIENCE=SECONDS (120; 0: never) is after how long a rank is named that
+does not begin, or stands still (in loops of one's own, docs/training.md); SN_END_HUNG=1 ends the
+ranks then. MASTER_PORT is kept where it is set.
 
 exit codes: that of the rank that failed first (128 + its signal), 2 usage, 3 the job is not
 what the plan needs, else srun's

@@ -38,12 +38,19 @@ class Folder:
             self._path, self._is_shared = self._make()
         return self._path
 
+    @property
+    def wanted(self) -> str:
+        """Return where it lies, or will where nobody stands in the way; nothing is made."""
+        if self._path:
+            return self._path
+        found = (base for base in self._bases if os.access(base, os.W_OK | os.X_OK))
+        return os.path.join(_own(next(found, self._bases[-1])), self._name)
+
     def _make(self) -> tuple[str, bool]:
         reason = ""
         for base in self._bases:
-            own = os.path.join(base, f"sn-launch.{os.geteuid()}")
             try:
-                return _below(own, self._name), True
+                return below(_own(base), self._name), True
             except OSError:
                 pass
             try:
@@ -97,8 +104,12 @@ def temporary(environ: Mapping[str, str]) -> Iterator[str]:
         folder.remove()
 
 
-def _below(own: str, name: str) -> str:
-    """Return a directory below our own one, both made where missing.
+def _own(base: str) -> str:
+    return os.path.join(base, f"sn-launch.{os.geteuid()}")
+
+
+def below(own: str, name: str) -> str:
+    """Return a directory below our own one, both made where missing, for this user alone.
 
     Raises ``OSError`` where one cannot be made, or is not this user's alone.
     """

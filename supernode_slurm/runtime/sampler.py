@@ -9,6 +9,7 @@ import itertools
 from typing import Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from .exchange import SumOverRanks, gather
+from .heartbeat import Heart
 from .micro import cut_by_length, own_steps
 from .order import Order
 from .share import Share, check_shares
@@ -62,6 +63,8 @@ class ShareSampler:
         self._changes = [(0, share.shares)]
         self._step = self._handed = self._epoch = self._consumed = 0
         self._sizes: dict[int, tuple[int, ...]] = {}
+        self._heart = Heart()
+        self._heart.step(0)
 
     @property
     def epoch(self) -> int:
@@ -148,6 +151,7 @@ class ShareSampler:
         self._sizes.pop(self._step, None)
         self._step += 1
         self._consumed += self._share.global_batch
+        self._heart.step(self._step)
         self._next_epoch_if_done()
 
     def first_open_step(self, sum_over_ranks: SumOverRanks) -> int:
@@ -197,6 +201,7 @@ class ShareSampler:
         self._epoch, self._consumed = state["epoch"], state["consumed"]
         self._step = self._handed = state["step"]
         self._changes = [(0, shares)]
+        self._heart.step(self._step)
         self._next_epoch_if_done()
 
     def _next_epoch_if_done(self) -> None:

@@ -56,9 +56,11 @@ def share(environ: Mapping[str, str] | None = None) -> Share:
     """Return the share of this process.
 
     Behind a launcher of a node's processes, such as torchrun, each rank must be a replica.
-    Raises ``RuntimeError`` outside a planned job.
+    The sn-launch beside this process sees by it that the rank has begun. Raises
+    ``RuntimeError`` outside a planned job.
     """
     found = os.environ if environ is None else environ
+    _begin(found)
     try:
         rank, world = _number(found, "RANK"), _number(found, "WORLD_SIZE")
         shares, sizes = _values(found, "SN_SHARES"), _values(found, "SN_MICRO_BATCHES")
@@ -94,6 +96,7 @@ def equal_share(
     this is; without them it is alone. Raises ``ValueError`` if a rank would have no sample.
     """
     found = os.environ if environ is None else environ
+    _begin(found)
     rank, world = int(found.get("RANK", "0")), int(found.get("WORLD_SIZE", "1"))
     each, more = divmod(global_batch, world)
     shares = check_shares([each + (index < more) for index in range(world)], world, global_batch)
@@ -142,6 +145,14 @@ def unfold_runs(text: str) -> tuple[int, ...]:
         value, _, count = run.partition("x")
         found += [int(value)] * int(count)
     return tuple(found)
+
+
+def _begin(environ: Mapping[str, str]) -> None:
+    """Say that this rank has begun, where a launcher looks."""
+    if environ.get("SN_HEARTBEAT"):
+        from .heartbeat import begin
+
+        begin(environ)
 
 
 def _of_replica(

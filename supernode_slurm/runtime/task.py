@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from dataclasses import replace
 from typing import Mapping
 
@@ -17,8 +18,9 @@ from . import private, record
 from .carry import search_path
 from .entry import Words
 from .fill import fill, warn_of_no_plan
+from .heartbeat import Lookout, patience
 from .job import components, hosts, number, per_node, step_name, whole_job
-from .keeper import End, become, keep
+from .keeper import End, Meanwhile, become, keep
 from .layout import Layout, check_step, check_tasks, loads, make_places
 from .master import address, candidates, is_free, wished_port
 from .planning import plan_here, read_plan
@@ -50,12 +52,32 @@ def run_task(environ: Mapping[str, str], words: Words) -> int:
         raise
     gone = {*_OURS, *(_OF_ONE_PROCESS if rank.layout.per_node else ())}
     child = {name: text for name, text in environ.items() if name not in gone}
+    stays = environ.get("SN_WATCH") != "0" and not os.isatty(2)
+    lookout = _lookout(environ, rank, folder) if mark and stays else None
+    found.update(lookout.environment() if lookout is not None else {})
     child = {**child, **search_path(environ), **for_container(command, found), **found}
-    if environ.get("SN_WATCH") == "0" or os.isatty(2):
+    if not stays:
         if not files.are_written:
             folder.leave(str(rank.local), _sharers(rank))
         become(command, child)
-    keep(command, child, lambda end: _finish(end, rank, environ, folder))
+
+    def look() -> bytes:
+        seen = [] if lookout is None else lookout.look(time.monotonic())
+        return b"".join(record.encode(mark, item) for item in seen)
+
+    def finish(end: End) -> None:
+        if lookout is not None:
+            lookout.clear()
+        _finish(end, rank, environ, folder)
+
+    keep(command, child, finish, Meanwhile(look, lookout.period_s) if lookout else None)
+
+
+def _lookout(environ: Mapping[str, str], rank: Rank, folder: Folder) -> Lookout | None:
+    """Return what looks how far this rank is, or those of a node's one task."""
+    seconds = patience(environ)
+    one = None if rank.layout.per_node else rank.number
+    return Lookout(folder.wanted, seconds, one) if seconds else None
 
 
 def _find(environ: Mapping[str, str], words: Words, folder: Folder) -> Rank:

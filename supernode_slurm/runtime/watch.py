@@ -15,11 +15,14 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from .heartbeat import patience
 from .layout import loads
+from .planning import read_plan
 from .problem import LaunchError, pass_on, say
 from .program import run
 from .record import Sieve
 from .srun import Step
+from .stalls import Stalls
 from .verdict import Ranks, judge
 
 _CHUNK = 65536
@@ -53,40 +56,49 @@ def watch(steps: Sequence[Step], environ: Mapping[str, str], hint: str) -> int:
     When one fails, the others are ended. The hint is for a launcher that starts on no node.
     Raises ``LaunchError`` where srun is missing.
     """
-    mark, job = environ["SN_MARK"], environ.get("SLURM_JOB_ID", "")
+    mark, layout = environ["SN_MARK"], loads(environ["SN_LAYOUT"])
+    stalls = Stalls(layout, read_plan(environ), patience(environ))
     with _signals() as heard, selectors.DefaultSelector() as selector:
         running = [_start(step, environ, mark, index) for index, step in enumerate(steps)]
         for item in running:
             selector.register(_stderr(item), selectors.EVENT_READ, item)
         selector.register(heard, selectors.EVENT_READ)
-        watcher = _Watcher(running, environ, job)
+        watcher = _Watcher(running, environ, stalls)
         while len(selector.get_map()) > 1:
             for key, _ in selector.select(watcher.patience()):
                 if key.data is None:
                     watcher.hear(heard.recv(4096))
                 elif not watcher.read(key.data):
                     selector.unregister(key.fileobj)
-            watcher.insist()
+            watcher.act()
         codes = [_exit_code(item.process) for item in running]
     code = next(filter(None, codes), 0)
+    if watcher.held_up:
+        say("error", f"ended because of {watcher.held_up}: SN_END_HUNG=1")
+        return code or 1
     if code in _NOT_STARTED and not any(item.number for item in running):
         say("error", hint)
     told = environ.get("SN_WATCH") != "0" and any(item.number for item in running)
-    return judge(watcher.ranks, code, loads(environ["SN_LAYOUT"]) if told else None)
+    return judge(watcher.ranks, code, layout if told else None)
 
 
 class _Watcher:
     """Keeps what the steps told, and ends them together."""
 
-    def __init__(self, running: Sequence[_Running], environ: Mapping[str, str], job: str) -> None:
+    def __init__(
+        self, running: Sequence[_Running], environ: Mapping[str, str], stalls: Stalls
+    ) -> None:
         self.ranks = Ranks()
-        self._running, self._environ, self._job = running, environ, job
+        self.held_up = ""
+        """By whom, where the steps were ended because of it."""
+        self._running, self._environ, self._stalls = running, environ, stalls
         self._deadline = 0.0
         self._asked = 0.0
 
     def patience(self) -> float | None:
         """Return how long to wait for the steps, None for ever."""
-        return max(0.0, self._deadline - time.monotonic()) if self._deadline else None
+        times = [at for at in (self._deadline or None, self._stalls.due) if at is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
 
     def read(self, item: _Running) -> bool:
         """Pass on what a step said; return False at its end."""
@@ -96,7 +108,7 @@ class _Watcher:
         for record in records:
             self._note(item, record)
         if not data and _exit_code(item.process) and len(self._running) > 1:
-            self._end_others()
+            self._end_all("")
         return bool(data)
 
     def _note(self, item: _Running, record: dict[str, Any]) -> None:
@@ -106,10 +118,14 @@ class _Watcher:
             self.ranks.lines.setdefault(record.get("rank", -1), []).append(record.get("text", ""))
         elif record["kind"] == "refused":
             self.ranks.refused = True
-        elif record["kind"] == "end" and (record["code"] or record["signal"]):
-            self.ranks.ends.append(record)
         elif record["kind"] == "end":
-            self.ranks.well.add(record["rank"])
+            self._stalls.end(record["rank"])
+            if record["code"] or record["signal"]:
+                self.ranks.ends.append(record)
+            else:
+                self.ranks.well.add(record["rank"])
+        else:
+            self._stalls.note(record, time.monotonic())
 
     def hear(self, numbers: bytes) -> None:
         """Pass on the signals that came."""
@@ -129,7 +145,7 @@ class _Watcher:
 
     def _is_running(self) -> bool:
         """Say whether the job goes on: of one that is being ended Slurm tells the ranks itself."""
-        argv = ["squeue", "-h", "-o", "%T", "-j", self._job]
+        argv = ["squeue", "-h", "-o", "%T", "-j", self._environ.get("SLURM_JOB_ID", "")]
         code, shown, _ = run(argv, _ASK_S, self._environ)
         return code != 0 or "RUNNING" in shown
 
@@ -142,13 +158,17 @@ class _Watcher:
                 argv = ["scancel", *([f"--signal={name}"] if name else []), f"{job}.{item.number}"]
                 run(argv, _ASK_S, self._environ)
 
-    def _end_others(self) -> None:
+    def _end_all(self, signal_name: str) -> None:
         if not self._deadline and self._alive():
             self._deadline = time.monotonic() + _GRACE_S
-            self._signal("")
+            self._signal(signal_name)
 
-    def insist(self) -> None:
-        """End at once what had its time."""
+    def act(self) -> None:
+        """Do what is due: name the ranks that hold others up, and end at once what had its time."""
+        found = self._stalls.judge(time.monotonic())
+        if found and not self.held_up and self._environ.get("SN_END_HUNG") == "1":
+            self.held_up = found
+            self._end_all("TERM")
         if self._deadline and time.monotonic() > self._deadline:
             self._force()
             self._deadline = time.monotonic() + _GRACE_S

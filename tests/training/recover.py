@@ -4,10 +4,10 @@ Every few steps rank 0 writes a checkpoint of parameters, optimiser and consumed
 each start goes on from it, whatever its ranks and shares. MISHAP in the environment is
 KIND:RANK:STEP, and happens once:
 
-    slow     the rank takes long for the step
+    slow     the rank tells that it takes long, from that step on
     dead     it is killed
     hung     it never ends the step
-    missing  it never comes to the meeting
+    missing  it never begins
     waits    it waits in the step for the file FOLDER/go
 
 Rank 0 appends a line to FOLDER/starts at each start, and writes FOLDER/recovered.npz.
@@ -21,7 +21,6 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -30,11 +29,10 @@ from gpt import GPT, STEPS, AdamW, Lines, count, loss_sum, save
 from torch.utils.data import DataLoader
 
 from supernode_slurm.plan import loads
-from supernode_slurm.runtime import Share, ShareSampler, loss_scale, over_torch, share
+from supernode_slurm.runtime import Balance, Share, ShareSampler, loss_scale, over_torch, share
 
 EVERY = 5
 """Steps from one checkpoint to the next."""
-PATIENCE = timedelta(seconds=float(os.environ.get("PATIENCE_S", "6")))
 
 
 @dataclass(frozen=True)
@@ -58,32 +56,10 @@ class Mishap:
         """Let it happen."""
         if self.kind == "dead":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif self.kind == "slow":
-            time.sleep(PATIENCE.total_seconds() / 2)
         while self.kind in ("hung", "missing"):
             time.sleep(1)
         while self.kind == "waits" and not (self.folder / "go").exists():
             time.sleep(0.1)
-
-
-def meet(mine: Share) -> None:
-    """Meet the other ranks; rank 0 names those that do not come."""
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.TCPStore(
-        host, port, mine.world_size, mine.rank == 0, timeout=PATIENCE * 3, wait_for_workers=False
-    )
-    store.set(f"here {mine.rank}", "")
-    if mine.rank == 0:
-        missing, deadline = (
-            list(range(mine.world_size)),
-            time.monotonic() + 2 * PATIENCE.total_seconds(),
-        )
-        while missing and time.monotonic() < deadline:
-            time.sleep(0.05)
-            missing = [rank for rank in missing if not store.check([f"here {rank}"])]
-        if missing:
-            raise SystemExit(f"no word from rank {', '.join(map(str, missing))}")
-    dist.init_process_group("gloo", store=store, rank=mine.rank, world_size=mine.world_size)
 
 
 def start(path: Path, mine: Share) -> tuple[GPT, AdamW, ShareSampler]:
@@ -108,13 +84,13 @@ def train(folder: Path, mine: Share, mishap: Mishap) -> GPT:
         with (folder / "starts").open("a") as stream:
             seen = {"consumed": sampler.consumed, "shares": mine.shares}
             stream.write(json.dumps(seen) + "\n")
-    exchange = over_torch(torch)
+    exchange, slower = over_torch(torch), 1.0
+    balance = Balance(mine, exchange, every=2)
     loader = DataLoader(Lines(STEPS * mine.global_batch, varied=True), batch_sampler=sampler)
     for parts in sampler.steps(loader):
         if mishap.happens(mine.rank, sampler.step):
             mishap.strike()
-        # Names the ranks that do not come, where a collective would only wait.
-        dist.monitored_barrier(timeout=PATIENCE, wait_all_ranks=True)
+            slower = 3.0 if mishap.kind == "slow" else 1.0
         held = [part for part in parts if part is not None]
         tokens = sum(count(targets) for _, targets in held)
         scale = loss_scale(tokens, exchange, averages=False)
@@ -125,6 +101,8 @@ def train(folder: Path, mine: Share, mishap: Mishap) -> GPT:
         stepper.step()
         stepper.zero_grad()
         sampler.finish_step()
+        # Told, not measured: as long on each rank as its share has it.
+        balance.rebalance(slower / mine.samples, 1.0)
         if mine.rank == 0 and sampler.step % EVERY == 0:
             new = path.with_suffix(".new")
             torch.save(
@@ -142,12 +120,13 @@ def train(folder: Path, mine: Share, mishap: Mishap) -> GPT:
 def main() -> int:
     """Train as this rank; return the exit code."""
     torch.set_num_threads(1)
-    folder, mine = Path(sys.argv[1]), share()
+    folder = Path(sys.argv[1])
     kind, rank, step = (os.environ.get("MISHAP") or ":0:0").split(":")
     mishap = Mishap(kind, int(rank), int(step), folder)
-    if kind == "missing" and mishap.happens(mine.rank, mishap.step):
+    if kind == "missing" and mishap.happens(int(os.environ["RANK"]), mishap.step):
         mishap.strike()
-    meet(mine)
+    mine = share()
+    dist.init_process_group("gloo")
     model = train(folder, mine, mishap)
     if mine.rank == 0:
         save(folder / "recovered.npz", model.named_parameters())
