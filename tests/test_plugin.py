@@ -667,6 +667,18 @@ def test_sn_lines_that_cannot_be_had_are_refused(tried: Try, cards: str, words: 
     assert words in answer.said[0]
 
 
+def test_several_kinds_of_a_size_of_the_users_own_are_left_to_it(tried: Try) -> None:
+    lines = script("#SN --cards h100:8,a100:8 --strategy mixed")
+    answer = tried(
+        "mixed 24.11", script=lines, tres_per_node="gres/gpu:8", features="[sn1*1&a100*1]",
+        **nodes(2),
+    )  # fmt: skip
+    assert (answer.code, answer.set) == (0, {})
+    assert answer.said == (
+        "sn: #SN --cards=h100:8,a100:8: several kinds: left to your own options",
+    )
+
+
 # What must not hurt.
 
 ODD: tuple[object, ...] = (

@@ -117,7 +117,7 @@ def test_a_job_that_holds_all_groups_leaves_none_out() -> None:
     best, compared = taken(replace(ask, whole=True))
     assert len(best.plan.groups) == 2
     assert not compared.dropped
-    with pytest.raises(PlanError, match=r"grouped takes one kind .* ask for one kind"):
+    with pytest.raises(PlanError, match=r"grouped takes one kind .* --strategy mixed"):
         choose(ROOM, replace(ask, whole=True, strategy="grouped"))
 
 

@@ -426,7 +426,7 @@ def test_an_allocation_without_known_devices_is_told(mixed: Inventory) -> None:
     with pytest.raises(UsageError, match="not inside a Slurm job"):
         plan_here(lambda: mixed, slurm, {})
     env = allocation(slurm, PLANNED, Allocated(("h1-01",), ()))
-    with pytest.raises(PlanError, match="holds no devices that the inventory knows"):
+    with pytest.raises(PlanError, match="inventory knows; ask sbatch for them with --nodes"):
         plan_here(lambda: mixed, slurm, env)
     uneven = (
         Allocated(("h1-01",), (Gres("gpu", "h100", 5),)),

@@ -144,7 +144,7 @@ def _by_strategy(room: Room, ask: Ask, within: Sequence[tuple[Slot, ...]]) -> li
     if ask.strategy == "grouped" and ask.whole:
         raise PlanError(
             "--strategy grouped takes one kind of cards, the job's own options or nodes have "
-            "all of them; ask for one kind"
+            "all of them; ask for nodes of one kind, or take --strategy mixed"
         )
     possible, reasons = [], []
     for slots in within:

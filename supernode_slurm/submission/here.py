@@ -84,7 +84,10 @@ def _planned(
     if "model" not in said.values:
         raise PlanError("no model was named")
     if not held:
-        raise PlanError("the job holds no devices that the inventory knows")
+        raise PlanError(
+            "the job holds no devices that the inventory knows; ask sbatch for them with --nodes "
+            "and --gres, or hand the script in by sn-submit"
+        )
     kinds = [item.kind for item in held]
     for kind in kinds:
         if kinds.count(kind) > 1:

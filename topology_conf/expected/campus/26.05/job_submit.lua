@@ -771,6 +771,9 @@ local function fill(job)
         return refuse_cards("the components of a heterogeneous job need their own --gres; "
             .. "sn-submit SCRIPT writes them")
     end
+    if whole and asked:find(",", 1, true) then
+        return say(job, "#SN --cards=%s: several kinds: left to your own options", shown(asked))
+    end
     if job.partition and not partitions_of(job) then
         if whole then return end -- A partition of the site's own, and a size of the user's own.
         local other = nearest(without(job, "partition"), {key = site.kinds[1].gres, total = 1})
