@@ -19,6 +19,7 @@ QUESTIONS = {
     "plans": ("h100:64",),
     "mixed": ("h100:64,ascend910c:32",),
     "explain": ("h100:64", "--explain", "tp=8,pp=2"),
+    "explained mix": ("h100:64,ascend910c:32", "--explain", "micro-batch=2"),
     "curve": ("h100:64:512", "--tokens", "1T"),
     "wiring": ("h100:128", "--interconnect", "torus,ring", "--oversubscription", "1,4"),
     "move": ("h100:64", "--from", "tp=8,pp=4,dp=2"),

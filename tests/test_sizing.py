@@ -240,6 +240,23 @@ def test_ones_own_layout_is_costed_beside_the_best(own: str) -> None:
     assert (explained.layout.tp, explained.layout.pp, explained.layout.dp) == (8, 2, 4)
 
 
+def test_ones_own_sizes_are_costed_on_several_kinds() -> None:
+    def with_own(own: str) -> Study:
+        said = {"model": "llama-3-8b", "global_batch": 96, "framework": "megatron"}
+        return studied(own=own, cards="h100:8,a100:8", **said)  # type: ignore[arg-type]
+
+    found = with_own("micro-batch=2")
+    own = found.explained_mix
+    assert found.explained is None and own is not None and own.plan is not None
+    assert {mesh.micro_batch for mesh in own.plan.pipelines[0].meshes} == {2}
+    times = [predicted_of(plan).step_time_s for plan in (own.plan, found.best.choice.plan)]
+    assert own.slower == pytest.approx(times[0] / times[1] - 1)
+    assert times[0] > times[1]
+    refused = with_own("cp=2").explained_mix
+    assert refused is not None and refused.plan is None
+    assert "cp 2 is not planned of a pipeline over several kinds" in refused.problems[0]
+
+
 @pytest.mark.parametrize(
     ("own", "why"),
     [
@@ -345,11 +362,6 @@ def test_a_layout_is_explained_where_no_plan_fits() -> None:
         study(room, ask, 1)
     found = explain_alone(room, ask, Fixed(tp=8))
     assert any("GiB" in problem for problem in found.problems)
-
-
-def test_a_layout_of_ones_own_is_for_one_kind_of_cards() -> None:
-    with pytest.raises(PlanError, match="one kind of cards"):
-        studied(cards="h100:8,a100:8", model="llama-3-8b", global_batch=96, own="tp=1")
 
 
 def test_equal_shares_of_unlike_cards_are_said_to_wait_for_the_slowest() -> None:

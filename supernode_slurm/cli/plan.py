@@ -291,17 +291,24 @@ def _print_here(path: Path | None) -> int:
 
 
 def _emitted(asked: _Asked) -> int:
-    from ..frameworks import emit
-    from ..placement import choose
+    from ..frameworks import emit, ranks
+    from ..placement import choose, strategy_words
 
-    plan = choose(asked.room, asked.ask)[0].plan
+    best = choose(asked.room, asked.ask)[0]
+    plan = best.plan
     framework = asked.text("emit")
     if plan.framework != framework:
         raise click.UsageError(
             f"--emit {framework}: the plan is for {plan.framework}; leave one of them out"
         )
     found = emit(plan)
-    for note in found.notes:
+    notes = list(found.notes)
+    if best.compared:
+        notes += strategy_words(best.compared)
+    if len(plan.groups) > 1:
+        order = (f"{name} {first}-{last}" for name, (first, last) in ranks(plan).items())
+        notes.append(f"ranks: {', '.join(order)}; sn-launch starts them so")
+    for note in notes:
         tell("note", note)
     for name, text in found.files.items():
         click.echo(f"# {name}")
@@ -309,4 +316,8 @@ def _emitted(asked: _Asked) -> int:
     if found.arguments:
         click.echo("# arguments" if found.files else "", nl=bool(found.files))
         click.echo(shlex.join(found.arguments))
+    for whose, values in found.variables.items():
+        click.echo(f"# environment of {whose}")
+        for name, text in values.items():
+            click.echo(f"{name}={text}")
     return 0

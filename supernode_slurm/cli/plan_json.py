@@ -47,6 +47,7 @@ def study_json(found: Study, tokens: float | None) -> dict[str, Any]:
                 "rejected",
                 "stages",
                 "explained",
+                "explained_mix",
                 "more_ties",
                 "remarks",
             )

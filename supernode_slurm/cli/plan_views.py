@@ -11,7 +11,7 @@ from .plan_text import Bar, Sheet, legend, say, say_left_out, sign, tell_lines
 if TYPE_CHECKING:
     from ..plan import Plan, Predicted
     from ..planner import Expected, StageCost
-    from ..sizing import Cost, Explained, Ranked, Study
+    from ..sizing import Cost, Explained, ExplainedMix, Ranked, Study
 
 SIZES = {
     "TP": "tp",
@@ -51,9 +51,7 @@ def print_study(found: Study, tokens: float | None) -> None:
         place = _letter(places.index(where(item.choice.slots))) if places[1:] else ""
         sheet.rows.append(_row(label, item, place))
         sheet.bars.append(Bar(parts(item.choice.plan)))
-    if found.explained:
-        sheet.rows.append(_own_row(found.explained, found.best))
-        sheet.bars.append(Bar(found.explained.predicted.breakdown_s))
+    _add_own(sheet, found)
     _hide_usual(sheet)
     sheet.print()
     _print_legend(sheet)
@@ -65,6 +63,8 @@ def print_study(found: Study, tokens: float | None) -> None:
         say(_letter(number), place)
     if found.explained:
         print_explained(found.explained)
+    if found.explained_mix:
+        _print_mix(found.explained_mix)
     _print_trust(found)
     say("limit", found.limit.words)
     for change in leading(found.changes, CHANGES_SHOWN):
@@ -102,6 +102,21 @@ def _print_legend(sheet: Sheet) -> None:
     say_left_out(sheet)
 
 
+def _print_mix(found: ExplainedMix) -> None:
+    """Print what is to be said of the user's own sizes on several kinds of cards."""
+    from ..sizing import plan_words
+
+    for problem in found.problems:
+        say("yours cannot run", problem)
+    if found.plan is not None and found.slower is not None:
+        kinds = " + ".join(group.name for group in found.plan.groups)
+        say("yours", f"{kinds}: {plan_words(found.plan)}: {_against_best(found.slower)}")
+
+
+def _against_best(slower: float) -> str:
+    return "as fast as the best" if abs(slower) < 0.005 else f"{slower:.0%} slower than the best"
+
+
 def print_explained(found: Explained) -> None:
     """Print what is to be said of the user's own layout."""
     from ..sizing import words
@@ -109,10 +124,8 @@ def print_explained(found: Explained) -> None:
     shown = words(found.layout)
     if found.problems:
         say("yours cannot run", f"{shown}: {'; '.join(found.problems)}")
-    elif abs(found.slower) < 0.005:
-        say("yours", f"{shown}: as fast as the best")
     else:
-        say("yours", f"{shown}: {found.slower:.0%} slower than the best")
+        say("yours", f"{shown}: {_against_best(found.slower)}")
     if found.stages:
         say("stages of yours", _stages(found.stages))
 
@@ -201,7 +214,11 @@ def _letter(number: int) -> str:
 
 def _row(label: str, item: Ranked, place: str) -> list[str]:
     plan = item.choice.plan
-    found = plan.predicted
+    return [label, place, *_sizes(plan), *_figures(plan.predicted, item.usable_gib, item.tight)]
+
+
+def _sizes(plan: Plan) -> list[str]:
+    """Return the sizes of each mesh, and the samples of each pipeline where there are several."""
     meshes = [(mesh, pipeline) for pipeline in plan.pipelines for mesh in pipeline.meshes]
     sizes = [
         _joined(
@@ -210,7 +227,22 @@ def _row(label: str, item: Ranked, place: str) -> list[str]:
         for name in SIZES.values()
     ]
     samples = _joined(pipeline.samples for pipeline in plan.pipelines) if plan.pipelines[1:] else ""
-    return [label, place, *sizes, samples, *_figures(found, item.usable_gib, item.tight)]
+    return [*sizes, samples]
+
+
+def _add_own(sheet: Sheet, found: Study) -> None:
+    """Add the user's own layout, if there is one to show."""
+    best = found.best
+    if found.explained:
+        sheet.rows.append(_own_row(found.explained, best))
+        sheet.bars.append(Bar(found.explained.predicted.breakdown_s))
+    plan = found.explained_mix.plan if found.explained_mix else None
+    if plan is not None:
+        names = [group.name for group in best.choice.plan.groups]
+        known = dict(zip(names, best.usable_gib, strict=True))
+        usable = [known[group.name] for group in plan.groups]
+        sheet.rows.append(["yours", "", *_sizes(plan), *_figures(plan.predicted, usable, False)])
+        sheet.bars.append(Bar(parts(plan)))
 
 
 def _own_row(own: Explained, best: Ranked) -> list[str]:

@@ -3,7 +3,7 @@
 from .changes import leading
 from .cost import Cost, parse_tokens, training
 from .curve import Curve, Point, Range, curve, parse_range
-from .explain import Explained, explain_alone
+from .explain import Explained, ExplainedMix, explain_alone
 from .free import fastest_free, free_room
 from .layouts import parse_layout, plan_words, words
 from .limit import PARTS
@@ -17,6 +17,7 @@ __all__ = [
     "Cost",
     "Curve",
     "Explained",
+    "ExplainedMix",
     "Move",
     "Point",
     "Range",

@@ -28,11 +28,24 @@ class Explained:
     stages: tuple[StageCost, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainedMix:
+    """The sizes that the user named, on several kinds of cards: of each kind's mesh."""
+
+    asked: Fixed
+    plan: Plan | None
+    """The best with these sizes, None if there is none."""
+    problems: tuple[str, ...]
+    slower: float | None
+
+
 def explain_alone(room: Room, ask: Ask, own: Fixed) -> Explained:
     """Return what a layout costs where no plan fits at all; ``PlanError`` where no cards are."""
     found, reasons = places(room, ask)
     if not found:
         raise PlanError("\n".join(reasons))
+    if len(found[0]) > 1:
+        raise PlanError("a layout of one's own is costed alone on one kind of cards: name one")
     return explain(question_of(ask, found[0]), own, None)
 
 
@@ -40,11 +53,8 @@ def explain(asked: Question, own: Fixed, best: Plan | None) -> Explained:
     """Return what the user's own layout costs, its open sizes filled with the best ones.
 
     Where memory alone keeps it from running they are those that need the least; where a size is
-    none that the framework can have, those of the best layout with another in its place. Raises
-    ``PlanError`` for several kinds of cards.
+    none that the framework can have, those of the best layout with another in its place.
     """
-    if len(asked.offers) > 1:
-        raise PlanError("a layout of one's own is costed on one kind of cards: name one")
     layout = _best_with(asked, own)
     if layout is not None:
         problems: tuple[str, ...] = ()
@@ -54,6 +64,16 @@ def explain(asked: Question, own: Fixed, best: Plan | None) -> Explained:
     fastest = predicted_of(best).step_time_s if best else found.predicted.step_time_s
     slower = found.predicted.step_time_s / fastest - 1
     return Explained(layout, own, found.predicted, problems, slower, stages_of(asked, layout))
+
+
+def explain_mix(asked: Question, own: Fixed, best: Plan) -> ExplainedMix:
+    """Return what the user's own sizes cost on several kinds of cards, or why they cannot run."""
+    try:
+        plan = replace(asked, workload=replace(asked.workload, fixed=own)).best()
+    except PlanError as error:
+        return ExplainedMix(own, None, (str(error),), None)
+    slower = predicted_of(plan).step_time_s / predicted_of(best).step_time_s - 1
+    return ExplainedMix(own, plan, (), slower)
 
 
 def stages_of(asked: Question, layout: Layout) -> tuple[StageCost, ...]:

@@ -23,7 +23,7 @@ from ..planner import (
 )
 from .changes import Change, changes
 from .cost import Cost, cost_of
-from .explain import Explained, explain, stages_of
+from .explain import Explained, ExplainedMix, explain, explain_mix, stages_of
 from .layouts import layout_of
 from .limit import Limit, limit_of
 from .question import Question, predicted_of, question_of
@@ -63,6 +63,9 @@ class Study:
     stages: tuple[StageCost, ...]
     """Of the best plan, where it is one pipeline of stages on one kind of device."""
     explained: Explained | None
+    """The user's own layout, on one kind of cards."""
+    explained_mix: ExplainedMix | None
+    """The user's own sizes, on several kinds of cards."""
     more_ties: int
     """Distinct plans that are ties and not among the ranked ones."""
     remarks: tuple[str, ...]
@@ -110,7 +113,8 @@ def study(
         changes=tuple(item for item in brought if item.gain >= WORTH),
         rejected=_refused(asked) if single else (),
         stages=stages_of(asked, layout_of(best.plan.pipelines[0])) if single else (),
-        explained=explain(asked, own, best.plan) if own else None,
+        explained=explain(asked, own, best.plan) if own and single else None,
+        explained_mix=explain_mix(asked, own, best.plan) if own and not single else None,
         more_ties=sum(tie for _, tie in distinct[top:]),
         remarks=(*remarks(inventory, ask, best), *_even_shares(asked, best.plan)),
     )
