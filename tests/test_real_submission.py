@@ -178,6 +178,8 @@ def shortened(output: str) -> list[str]:
     """Return the demonstration's output as the README shows it."""
     lines: list[str] = []
     for line in output.splitlines():
+        if line.startswith("sn: note: planning "):
+            continue  # How far it is, said on a slow machine alone.
         rank = re.match(r"rank +(\d+) of", line)
         if rank and rank[1] not in ("0", "7", "8", "15"):
             lines += ["..."] if lines[-1] != "..." else []
