@@ -109,10 +109,13 @@ def test_where_all_stand_still_alike_nobody_is_to_blame(
         found.note(still(0, 9, left, seconds=1), 100.0)
 
 
-def test_a_pause_before_the_first_step_is_nobodys(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("step", [0, -1])
+def test_a_pause_before_the_first_step_is_nobodys(
+    step: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = stalls()
     for rank in range(4):
-        found.note(still(rank, 0, 0, step=0), 50.0)
+        found.note(still(rank, 0, 0, step=step), 50.0)
     assert said(found, 100.0, capsys) == ("", "")
 
 

@@ -137,7 +137,8 @@ class Stalls:
             wait = f"{_ranks(others)} {'waits' if others == 1 else 'wait'}"
             say("warning", f"{_listed(said)}; {wait} for {'it' if len(new) == 1 else 'them'}")
             return _listed(self._name(rank) for rank in new)
-        if not behind and still and still.keys() >= self._begun - self._ended and any(furthest):
+        moved = any(item.beat.has_moved for item in still.values())
+        if moved and not behind and still.keys() >= self._begun - self._ended:
             self._name_none(still, now)
         return ""
 
