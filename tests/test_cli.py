@@ -179,6 +179,18 @@ def test_plan_ranks_and_says_how_sure_it_is() -> None:
     assert "--tensor-model-parallel-size" in run(*words, "--emit", "megatron").stdout
 
 
+def test_what_is_emitted_of_several_kinds_says_who_is_in_it() -> None:
+    words = ("plan", "-i", str(MIXED), "--model", "llama-2-7b", "--cards", "h100:8,a100:8")
+    words = (*words, "--global-batch", "96")
+    torch = run(*words, "--emit", "torch")
+    assert "# environment of rank 8, the first of a100\n" in torch.stdout
+    assert "sn: note: ranks: h100 0-7, a100 8-15; sn-launch starts them so" in torch.stderr
+    alone = run(*words, "--emit", "deepspeed")
+    assert '"train_batch_size": 96' in alone.stdout
+    assert "sn: note: a100 x 8 dropped: no plan with it: " in alone.stderr
+    assert "ranks:" not in alone.stderr
+
+
 @pytest.mark.parametrize(
     ("cards", "code", "reason"),
     [

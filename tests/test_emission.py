@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from supernode_slurm.errors import PlanError
-from supernode_slurm.frameworks import capabilities, emit, names
+from supernode_slurm.frameworks import Emitted, capabilities, emit, names, ranks
 from supernode_slurm.plan import Plan, dumps, loads
 from supernode_slurm.planner import Fixed, plan_mixed, plan_uniform
 from supernode_slurm.planner.constants import DEFAULT
@@ -64,15 +64,24 @@ def test_every_plan_of_every_framework_is_emitted_and_stays_small(
         assert "lora" not in " ".join(emitted.arguments).lower()
 
 
-def test_a_loop_of_ones_own_and_a_placed_job_are_told_nothing() -> None:
-    assert emit(best("torch")) == emit(replace(even(), pipelines=()))
+def test_a_loop_of_ones_own_is_told_by_variables_and_a_placed_job_nothing() -> None:
+    assert emit(replace(even(), pipelines=())) == Emitted()
     assert emit(best("torch")).arguments == ()
     uneven = plan_mixed(
         replace(workload("qwen2.5-1.5b", 64), framework="torch"),
         [offer("a100", 1), offer("h100", 1)],
         capabilities("torch"),
     )
-    assert emit(uneven[0]).files == {}
+    slow, fast = uneven[0].pipelines
+    assert (slow.samples, fast.samples) == (16, 48)
+    assert list(ranks(uneven[0]).items()) == [("a100", (0, 7)), ("h100", (8, 15))]
+    found = emit(uneven[0])
+    assert found.files == {}
+    whole, first, other = found.variables.values()
+    assert (whole["SN_GLOBAL_BATCH"], whole["SN_SHARES"]) == ("64", "2x8,6x8")
+    assert list(found.variables)[1:] == ["rank 0, the first of a100", "rank 8, the first of h100"]
+    assert (first["SN_SAMPLES"], first["SN_SAMPLE_OFFSET"]) == ("2", "0")
+    assert (other["SN_SAMPLES"], other["SN_SAMPLE_OFFSET"]) == ("6", "16")
 
 
 @pytest.mark.parametrize("framework", ON_DEEPSPEED)

@@ -90,6 +90,26 @@ def test_what_cannot_be_mixed_is_left_out_with_the_reason() -> None:
     assert "deepspeed gives all replicas equal samples" in said
 
 
+@pytest.mark.parametrize("cards", ["h100:8,a100:8", "a100:8,h100:8"])
+def test_what_cannot_mix_is_refused_with_the_nearest_that_works(cards: str) -> None:
+    ask = asked("mixed", framework="deepspeed", cards=cards)
+    alone = step_s(taken(replace(ask, strategy="grouped"))[0].plan)
+    near = f"nearest that works: --strategy grouped on h100 x 8, {alone:.2f} s a step"
+    with pytest.raises(PlanError) as caught:
+        choose(ROOM, ask)
+    assert str(caught.value).endswith(f"megatron layers; {near}")
+    # One kind is no way for a job that holds both.
+    with pytest.raises(PlanError) as caught:
+        choose(ROOM, replace(ask, whole=True))
+    assert "nearest" not in str(caught.value)
+
+
+def test_of_the_strategies_that_work_one_on_all_cards_is_nearer_than_one_on_some() -> None:
+    ask = asked("mixed", framework="torch", model="llama-2-13b")
+    with pytest.raises(PlanError, match="nearest that works: --strategy hierarchical on h100 x 8 "):
+        choose(ROOM, ask)
+
+
 def test_rates_are_held_against_the_groups_and_the_bound() -> None:
     best, compared = taken(asked(framework="megatron"))
     rates = [96 / (item.step_s or 1.0) for item in compared.alone]

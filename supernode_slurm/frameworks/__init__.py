@@ -2,7 +2,7 @@
 
 from . import flagscale, megatron
 from .checkpoint import Resume, resume
-from .emit import Emitted, emit
+from .emit import Emitted, emit, ranks
 from .makers import assumed, known_on
 from .table import capabilities, names
 
@@ -16,5 +16,6 @@ __all__ = [
     "known_on",
     "megatron",
     "names",
+    "ranks",
     "resume",
 ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..plan import Plan
+from ..runtime.rank import job_variables, part_of, part_variables
 from . import deepspeed, flagscale, megatron, torchtitan
 
 
@@ -22,6 +23,8 @@ class Emitted:
     arguments: tuple[str, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    variables: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By whose they are: what sn-launch sets for a loop that has nothing else to go by."""
 
 
 def emit(plan: Plan) -> Emitted:
@@ -43,4 +46,25 @@ def emit(plan: Plan) -> Emitted:
     if name in ("deepspeed", "hf", "llamafactory", "swift"):
         files = {deepspeed.FILE: deepspeed.config(plan)}
         return Emitted(tuple(deepspeed.arguments(plan)), files, deepspeed.notes(plan))
-    return Emitted()
+    return Emitted(variables=_variables(plan))
+
+
+def ranks(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Return the first and the last rank of each group, in the order of the ranks."""
+    found, start = {}, 0
+    for pipeline in plan.pipelines:
+        for mesh in pipeline.meshes:
+            found[plan.groups[mesh.group].name] = (start, start + mesh.devices - 1)
+            start += mesh.devices
+    return found
+
+
+def _variables(plan: Plan) -> dict[str, dict[str, str]]:
+    """Return the variables of all ranks, and those of the first rank of each group."""
+    found = {"all ranks": job_variables(plan)}
+    for name, (first, _) in ranks(plan).items():
+        found[f"rank {first}, the first of {name}"] = part_variables(part_of(plan, first))
+    return {
+        whose: {name: str(value) for name, value in sorted(values.items())}
+        for whose, values in found.items()
+    }

@@ -6,7 +6,7 @@ from .limits import Limits
 from .remarks import calibrated, remarks
 from .slots import Room, Slot, Wanted, describe, device_types, find_slots, meshed
 from .span import Span
-from .strategy import STRATEGIES, Compared
+from .strategy import STRATEGIES, Compared, strategy_words
 from .view import View, inventory_view, live_view
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "places",
     "remarks",
     "settled",
+    "strategy_words",
     "workload_of",
 ]

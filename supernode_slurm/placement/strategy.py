@@ -159,14 +159,17 @@ class Contest(Generic[Found]):
         """Return why there is no plan, and the nearest that there is."""
         if self.asked == "grouped":
             return PlanError("\n".join(dict.fromkeys(self._reasons[way] for way in self._reasons)))
-        mixed = Way("mixed", everything)
-        if self.asked in ("auto", "mixed"):
-            return PlanError(self._reasons[mixed])
-        why = f"--strategy {self.asked}: {self._reasons[Way(self.asked, everything)]}"
-        near = [way for way in (mixed, *self._results) if way in self._results]
+        named = self.asked in ("auto", "mixed")
+        why = self._reasons[Way("mixed" if named else self.asked, everything)]
+        why = why if named else f"--strategy {self.asked}: {why}"
+        together = [Way(name, everything) for name in TOGETHER]
+        for way in together:
+            self._plan(way)
+        near = [way for way in together if way in self._results][:1]
+        near = near or ([] if self.whole else list(self._results))
         if not near:
             return PlanError(why)
-        way = near[0]
+        way = min(near, key=lambda way: self.rank(self._results[way][0]))
         return PlanError(
             f"{why}; nearest that works: --strategy {way.strategy} on {self._words(way)}, "
             f"{self._step_s(way):.2f} s a step"

@@ -47,6 +47,8 @@ def plan_mixed(
             reasons.append(str(error))
     if not plans and workload.spare and below_s == math.inf:
         return plan_mixed(replace(workload, spare=0.0), offers, capabilities, keep)
+    if not (plans or capabilities.uneven_samples or capabilities.uneven_stages):
+        reasons.append("--framework torch deals samples by speed, --framework megatron layers")
     if not plans:
         raise PlanError("\n".join(reasons))
     return tuple(sorted(plans, key=_step_time)[:keep])

@@ -136,36 +136,36 @@ def variables(environ: Mapping[str, str], rank: Rank) -> dict[str, str]:
     if rank.layout.per_node:
         found["NNODES"] = len(rank.layout.places)
         found["NPROC_PER_NODE"] = node_processes(environ, rank)
-        found.update(_shares(rank))
+        found.update(job_variables(rank.plan))
     else:
         found["RANK"] = rank.number
         found["LOCAL_RANK"] = rank.local
         found["WORLD_SIZE"] = rank.layout.world
         found["LOCAL_WORLD_SIZE"] = rank.place.count
-        found.update(_share(rank))
+        found.update(job_variables(rank.plan))
+        found.update(part_variables(rank.part))
     return {name: str(value) for name, value in found.items()}
 
 
-def _shares(rank: Rank) -> dict[str, object]:
-    """Return what is the same on all ranks."""
-    if rank.plan is None or not rank.plan.pipelines:
+def job_variables(plan: Plan | None) -> dict[str, object]:
+    """Return what all ranks are told of the plan."""
+    if plan is None or not plan.pipelines:
         return {}
-    found: dict[str, object] = {"SN_GLOBAL_BATCH": rank.plan.global_batch}
-    replicas = replicas_of(rank.plan)
+    found: dict[str, object] = {"SN_GLOBAL_BATCH": plan.global_batch}
+    replicas = replicas_of(plan)
     if replicas:
         samples, sizes = zip(*replicas)
         found.update({"SN_SHARES": fold_runs(samples), "SN_MICRO_BATCHES": fold_runs(sizes)})
-    if rank.plan.rebalance:
+    if plan.rebalance:
         found["SN_REBALANCE"] = 1
     return found
 
 
-def _share(rank: Rank) -> dict[str, object]:
-    part = rank.part
-    if part is None or rank.plan is None:
+def part_variables(part: Part | None) -> dict[str, object]:
+    """Return what a rank is told of its own part."""
+    if part is None:
         return {}
-    found = {
-        **_shares(rank),
+    found: dict[str, object] = {
         "SN_TP_RANK": part.tp_rank,
         "SN_STAGE": part.stage,
         "SN_REPLICA": part.replica,
