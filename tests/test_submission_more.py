@@ -550,8 +550,8 @@ UNPLANNED = (
     ),
     (
         "h100:8,a100:8",
-        MIXTURE.replace("--micro-batch-size 1 ", "").split("sn-launch ")[1],
-        "is a mixture of experts: not planned over",
+        MIXTURE.replace("--micro-batch-size 1", "--context-parallel-size 2").split("sn-launch ")[1],
+        "cp 2 is not planned of a pipeline over several kinds",
     ),
 )
 """Cards, the words of a job, and why there is no plan for it."""
@@ -576,8 +576,8 @@ def test_a_model_that_was_only_read_in_the_script_never_keeps_the_job_from_runni
             "LoRA of mistralai/Mixtral-8x7B-v0.1, a mixture of experts",
         ),
         (
-            "--cards h100:8,a100:8 --framework flagscale",
-            "Mixtral-8x7B-v0.1 is a mixture of experts",
+            "--cards h100:8,a100:8 --framework flagscale --strategy dynamic",
+            "flagscale gives all replicas equal samples, .*; nearest that works: --strategy mixed",
         ),
     ],
 )
