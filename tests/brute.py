@@ -240,28 +240,68 @@ def meshes(search: chain._Search, able: Capabilities) -> Iterator[tuple[int, tup
                 yield width, parts
 
 
+def ordered(
+    search: chain._Search, able: Capabilities
+) -> Iterator[tuple[int, tuple[Part, ...], list[Part]]]:
+    """Yield micro-batches, meshes in the order of a pipeline, and the mesh of each stage."""
+    for width, chosen in meshes(search, able):
+        count = search.workload.global_batch // width
+        places = [part for part in chosen for _ in range(part.pp)]
+        if len(places) > search.layers or (able.filled_pipelines and len(places) > count):
+            continue
+        for parts in permutations(chosen):
+            yield count, parts, [part for part in parts for _ in range(part.pp)]
+
+
+def is_small(
+    asked: Workload, offers: Sequence[Offer], able: Capabilities, most: int = 1500
+) -> bool:
+    """Return whether ``fastest_s`` tries so many pipelines at most."""
+    search, found = chain._Search(asked, offers, able), 0
+    for _, _, places in ordered(search, able):
+        found += math.comb(search.layers - 1, len(places) - 1)
+        if found > most:
+            return False
+    return True
+
+
 def fastest_s(asked: Workload, offers: Sequence[Offer], able: Capabilities) -> float:
     """Return the step time of the best split of the best meshes in the best order."""
-    search, best = chain._Search(asked, offers, able), math.inf
-    for width, chosen in meshes(search, able):
-        count = asked.global_batch // width
-        for parts in permutations(chosen):
-            places = [part for part in parts for _ in range(part.pp)]
-            last = len(places) - 1
-            if able.name == "torchtitan" and len(places) > count:
-                continue
-            transfers, tied_s = search.links.transfers(parts), search.links.tied_s(parts)
-            for layers in compositions(search.layers, len(places)):
-                stages = tuple(
-                    Held(part.cost, held, (index == 0, index == last))
-                    for index, (part, held) in enumerate(zip(places, layers, strict=True))
-                )
-                # A step takes its computation at least: most need no closer look.
-                times = [stage.compute_s + stage.tp_s for stage in stages]
-                if sum(times) + (count - 1) * max(times) >= best:
-                    continue
-                found = Chain(stages, transfers, count, tied_s)
-                needs = zip(found.memory_bytes(), places, strict=True)
-                if all(need <= search._limits[part.offer] for need, part in needs):
-                    best = min(best, sum(found.breakdown_s().values()))
+    search = chain._Search(asked, offers, able)
+    tried = [
+        (_least_s(found), found, places)
+        for count, parts, places in ordered(search, able)
+        for found in chains(search, count, parts, places)
+    ]
+    best = math.inf
+    for least_s, found, places in sorted(tried, key=lambda item: item[0]):
+        if least_s >= best:
+            break
+        needs = zip(found.memory_bytes(), places, strict=True)
+        if all(need <= search._limits[part.offer] for need, part in needs):
+            best = min(best, sum(found.breakdown_s().values()))
     return best
+
+
+def chains(
+    search: chain._Search, count: int, parts: tuple[Part, ...], places: Sequence[Part]
+) -> Iterator[Chain]:
+    """Yield these meshes with every split of the layers over their stages."""
+    last = len(places) - 1
+    transfers, tied_s = search.links.transfers(parts), search.links.tied_s(parts)
+    for layers in compositions(search.layers, len(places)):
+        stages = tuple(
+            Held(part.cost, held, (index == 0, index == last))
+            for index, (part, held) in enumerate(zip(places, layers, strict=True))
+        )
+        yield Chain(stages, transfers, count, tied_s)
+
+
+def _least_s(found: Chain) -> float:
+    """Return what a step takes without sums of gradients and updates: most need no closer look."""
+    times = [
+        stage.compute_s + stage.tp_s + stage.ep_s + p2p_s
+        for stage, p2p_s in zip(found.stages, found.p2p_s, strict=True)
+    ]
+    once_s = found.tied_s + found.stages[0].cost.constants.step_s
+    return sum(times) + (found.micro_batches - 1) * max(times) + once_s

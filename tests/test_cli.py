@@ -180,8 +180,8 @@ def test_plan_ranks_and_says_how_sure_it_is() -> None:
 
 
 def test_what_is_emitted_of_several_kinds_says_who_is_in_it() -> None:
-    words = ("plan", "-i", str(MIXED), "--model", "llama-2-7b", "--cards", "h100:8,a100:8")
-    words = (*words, "--global-batch", "96")
+    mixed = ("plan", "-i", str(MIXED), "--cards", "h100:8,a100:8")
+    words = (*mixed, "--model", "llama-2-7b", "--global-batch", "96")
     torch = run(*words, "--emit", "torch")
     assert "# environment of rank 8, the first of a100\n" in torch.stdout
     assert "sn: note: ranks: h100 0-7, a100 8-15; sn-launch starts them so" in torch.stderr
