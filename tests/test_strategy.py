@@ -110,6 +110,14 @@ def test_of_the_strategies_that_work_one_on_all_cards_is_nearer_than_one_on_some
         choose(ROOM, ask)
 
 
+def test_where_no_kind_holds_the_model_alone_all_together_are_nearest() -> None:
+    ask = asked("grouped", framework="megatron", model="llama-2-70b")
+    with pytest.raises(PlanError) as caught:
+        choose(ROOM, ask)
+    assert "does not fit on 8 x a100-sxm-80g" in str(caught.value)
+    assert "nearest that works: --strategy mixed on h100 x 8 + a100 x 8, 71." in str(caught.value)
+
+
 def test_rates_are_held_against_the_groups_and_the_bound() -> None:
     best, compared = taken(asked(framework="megatron"))
     rates = [96 / (item.step_s or 1.0) for item in compared.alone]

@@ -158,10 +158,11 @@ class Contest(Generic[Found]):
     def _error(self, everything: tuple[int, ...]) -> PlanError:
         """Return why there is no plan, and the nearest that there is."""
         if self.asked == "grouped":
-            return PlanError("\n".join(dict.fromkeys(self._reasons[way] for way in self._reasons)))
-        named = self.asked in ("auto", "mixed")
-        why = self._reasons[Way("mixed" if named else self.asked, everything)]
-        why = why if named else f"--strategy {self.asked}: {why}"
+            why = "\n".join(dict.fromkeys(self._reasons.values()))
+        elif self.asked in ("auto", "mixed"):
+            why = self._reasons[Way("mixed", everything)]
+        else:
+            why = f"--strategy {self.asked}: {self._reasons[Way(self.asked, everything)]}"
         together = [Way(name, everything) for name in TOGETHER]
         for way in together:
             self._plan(way)
