@@ -243,10 +243,12 @@ def test_the_product_of_each_mesh_is_its_number_of_cards(
             assert ep == 1
 
 
-def test_experts_over_unlike_cards_are_refused_with_the_reason() -> None:
+def test_experts_over_unlike_cards_are_cut_as_the_meshes_can() -> None:
     offers = [offer("a100", 4), offer("h100", 4)]
-    with pytest.raises(PlanError, match="a mixture of experts: not planned over several kinds"):
-        mixed(workload("qwen3-30b-a3b", 64, 1024), offers, "flagscale")
+    for plan in mixed(workload("qwen3-30b-a3b", 64, 1024), offers, "flagscale"):
+        written = yaml.safe_load(emit(plan).files["flagscale.yaml"])["system"]["hetero"]
+        assert written["hetero_process_meshes"][2::5] == [1, 1]
+        assert all(mesh.ep == 1 and mesh.etp == mesh.tp for mesh in plan.pipelines[0].meshes)
 
 
 # BR050: 70B at TP 8, PP 2 had less than half the MFU of 32B at TP 8, PP 1, and unequal memory.
