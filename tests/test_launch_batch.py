@@ -530,7 +530,8 @@ def test_a_container_gets_what_its_image_would_hide(job: Job) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (call,) = job.calls()
-    names = "SN_PLAN,SN_LAYOUT,SN_MARK,SN_CARRIED_FILE,SN_WATCH,SN_PATIENCE,CUDA_VISIBLE_DEVICES,MINE"
+    names = "SN_PLAN,SN_LAYOUT,SN_MARK,SN_CARRIED_FILE,SN_WATCH,SN_PATIENCE,"
+    names += "CUDA_VISIBLE_DEVICES,MINE"
     package = LAUNCHER.parents[1]
     start = call.index("--container-image=x.sqsh")
     assert call[start : start + 5] == [

@@ -70,7 +70,9 @@ def test_dead_hung_missing_and_slow_ranks_are_named_and_the_training_goes_on(
     still = rf"warning: {re.escape(NAME)} stands still in step 12 for \d+ s \(process \d+\); (.*)"
     assert re.findall(still, hung) == ["1 rank waits for it"], hung
     assert f"ended because of {NAME}" in hung, hung
-    assert f"{NAME} did not begin: no share() there 4 s after the first of 1 rank" in missing, missing
+    assert f"{NAME} did not begin: no share() there 4 s after the first of 1 rank" in missing, (
+        missing
+    )
     assert f"{NAME} takes 3.0 times as long for its share" in slow, slow
     assert "slow:1:16 ended with 0" in ran.output, slow
     assert [start["consumed"] // SIZE.batch for start in starts(tmp_path)] == [0, 5, 10]
@@ -110,11 +112,11 @@ def lost(room: Site) -> Iterator[Callable[[], None]]:
 
 def ask(room: Site, *argv: str) -> None:
     env = room.environment({})
-    subprocess.run(argv, env=env, check=True, timeout=30)
+    subprocess.run(argv, env=env, check=True, timeout=60)
 
 
-def start_again(room: Site, job: str) -> None:
-    """Let a requeued job start at once, on two nodes, as its user would with scontrol.
+def start_again(room: Site, job: str, *sizes: str) -> None:
+    """Let a requeued job start at once, of other sizes too, as its user would with scontrol.
 
     Slurm itself waits until the old credentials have expired. A new one of the second in which
     they were revoked counts as revoked.
@@ -123,19 +125,18 @@ def start_again(room: Site, job: str) -> None:
     for _ in range(300):
         if client.job(JobId.parse(job)).states == {"PENDING"}:
             time.sleep(3)
-            sizes = ("numcpus=2", "numtasks=2", "numnodes=2-2")
             return ask(room, "scontrol", "update", f"jobid={job}", *sizes, "starttime=now")
         time.sleep(0.1)
     raise AssertionError(f"job {job} is {client.job(JobId.parse(job)).states}")
 
 
-def check(room: Site, folder: Path, job: str, alone: Alone) -> None:
-    """Check that a job went on with fewer nodes where its checkpoint was."""
+def check(room: Site, folder: Path, job: str, alone: Alone, nodes: int = 2) -> None:
+    """Check that a job of three nodes went on with so many where its checkpoint was."""
     ran = room.end(folder, job)
     assert ran.job.states == {"COMPLETED"}, ran.output
     first, second = starts(folder)
     assert (first["consumed"], second["consumed"]) == (0, 10 * SIZE.batch)
-    assert (len(first["shares"]), len(second["shares"])) == (3, 2)
+    assert (len(first["shares"]), len(second["shares"])) == (3, nodes)
     assert sum(first["shares"]) == sum(second["shares"]) == SIZE.batch
     assert furthest(ran.parameters("recovered"), alone(SIZE, "varied")) < EQUAL
 
@@ -146,8 +147,20 @@ def test_a_job_that_is_requeued_on_fewer_nodes_is_planned_anew(
     body = f"sn-launch {program('recover', tmp_path)}"
     job = submit(room, tmp_path, body, "--nodes=3", "--requeue", "--open-mode=append")
     lost()
-    start_again(room, job)
+    start_again(room, job, "numcpus=2", "numtasks=2", "numnodes=2-2")
     check(room, tmp_path, job, alone)
+
+
+def test_a_job_that_an_urgent_one_displaces_goes_on_with_its_samples(
+    room: Site, tmp_path: Path, alone: Alone
+) -> None:
+    body = f"sn-launch {program('recover', tmp_path)}"
+    job = submit(room, tmp_path, body, "--nodes=3", "--requeue", "--open-mode=append")
+    urgent = "sbatch --wait --partition=urgent --nodes=2 --exclusive --output=/dev/null --wrap=:"
+    ask(room, *shlex.split(urgent))
+    if room.twin.client().job(JobId.parse(job)).states == {"PENDING"}:
+        start_again(room, job)
+    check(room, tmp_path, job, alone, nodes=3)
 
 
 @pytest.mark.skipif(

@@ -56,6 +56,7 @@ pools:
       memory: 100 GiB
 partitions:
   all: {pools: [ph, pa], default: true}
+  urgent: {pools: [ph], options: {PriorityTier: 10}}
   npu: {pools: [pn]}
 """
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"}
@@ -165,7 +166,9 @@ def site(folder: Path, more: str = "") -> Iterator[Site]:
     inventory = folder / "room.yaml"
     inventory.write_text(ROOM + more)
     files = generate(load(inventory), find_release(installed_release())).files
-    with Twin(TwinSpec(files=files, live=True)) as twin:
+    # Jobs of the partition urgent take the place of others, which begin again.
+    preempt = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"
+    with Twin(TwinSpec(files=files, live=True, site_conf=preempt)) as twin:
         yield Site(twin, inventory)
 
 
