@@ -2,149 +2,114 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-FEW = 1 << 12
-"""Candidates that are sorted first; most searches need no more."""
+from .tables import Table
 
-
-@dataclass(frozen=True, slots=True)
-class PartLoad:
-    """Equal stages of a pipeline, their seconds per micro-batch: ``layers`` are dealt to all."""
-
-    stages: int
-    layer_s: float
-    fixed_s: float
-    """Sum of what its stages take besides layers."""
-    embedding_s: float
-    head_s: float
-
-
-def ordered_s(
-    parts: Sequence[PartLoad], fixed_s: NDArray[np.float64], layers: int, micro_batches: int
-) -> NDArray[np.float64]:
-    """Return the step time of several orders if layers were divisible and memory endless.
-
-    It is a linear program: its best point fills the fastest parts to one common end, for
-    some number of them, and gives the others nothing. ``fixed_s`` has a row for each order and
-    a column for each part, in the order of ``parts``: what its stages take besides layers
-    there, with the embedding or the head.
-    """
-    import numpy as np
-
-    layer_s = np.array([part.layer_s for part in parts])
-    rising_s = np.argsort(layer_s, kind="stable")
-    layer_s, fixed = layer_s[rising_s], fixed_s[:, rising_s]
-    stages = np.array([part.stages for part in parts], float)[rising_s]
-    end_s = (layers + np.cumsum(fixed / layer_s, axis=1)) / np.cumsum(stages / layer_s)
-    sum_s = fixed.sum(axis=1, keepdims=True)
-    idle_s = sum_s - np.cumsum(fixed, axis=1)
-    best_s = ((micro_batches - 1 + np.cumsum(stages)) * end_s + idle_s).min(axis=1)
-    # Where a part would hold less than nothing, the end and the sum apart say more.
-    fastest_s = layers * layer_s[0] + sum_s[:, 0]
-    return np.asarray(np.maximum(best_s, (micro_batches - 1) * end_s[:, -1] + fastest_s))
-
-
-def bounds_s(
-    options: Sequence[Sequence[PartLoad]], layers: int, micro_batches: int
-) -> NDArray[np.float64]:
-    """Return for each choice of one part per axis what ``ordered_s`` of no order goes below."""
-    loads = [loads_of(kind, [math.inf] * len(kind)) for kind in options]
-    return bounds_of(loads, layers, micro_batches)
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Parts of one kind as arrays, and what the bound needs of them."""
+    """Parts of pipelines, what the bound needs of them; rows of parts or one kind's parts."""
 
-    layer_s: NDArray[np.float64]
-    rate: NDArray[np.float64]
-    """Layers per second of all stages."""
-    fixed: NDArray[np.float64]
-    spent: NDArray[np.float64]
-    """What its stages take besides layers, in layers."""
-    embedding: NDArray[np.float64]
-    embedding_spent: NDArray[np.float64]
-    head: NDArray[np.float64]
-    head_spent: NDArray[np.float64]
-    room: NDArray[np.float64]
+    layer_s: Values
+    rate: Values
+    """Layers per second of all stages, as their ends allow."""
+    fixed_s: Values
+    """What its stages take besides layers."""
+    spent: Values
+    """The same in layers."""
+    first_s: Values
+    first_spent: Values
+    last_s: Values
+    last_spent: Values
+    room: Values
     """Layers that it holds at most."""
 
-    def extreme(self) -> Loads:
-        """Return a part that is as good as the best of them in every respect."""
-        found = {name: getattr(self, name).min(keepdims=True) for name in Loads.__slots__}
-        found |= {name: getattr(self, name).max(keepdims=True) for name in ("rate", "room")}
+    def extremes(self, starts: NDArray[np.intp]) -> Loads:
+        """Return for each run of parts one that is as good as the best of them in every respect.
+
+        ``starts`` has where each run begins. Parts without room are not among them.
+        """
+        found = {}
+        for name in Loads.__slots__:
+            most = name in ("rate", "room")
+            best = np.maximum if most else np.minimum
+            values = np.where(self.room > 0, getattr(self, name), -np.inf if most else np.inf)
+            found[name] = best.reduceat(values, starts)
         return Loads(**found)
 
-    def taken(self, chosen: slice) -> Loads:
-        """Return some of the parts."""
-        return Loads(*(getattr(self, name)[chosen] for name in Loads.__slots__))
+    def some(self, chosen: NDArray[np.bool_]) -> Loads:
+        """Return some of the sets."""
+        return Loads(*(getattr(self, name)[:, chosen] for name in Loads.__slots__))
 
-
-def loads_of(kind: Sequence[PartLoad], rooms: Sequence[float]) -> Loads:
-    """Return parts of one kind as arrays, with the layers that each holds at most."""
-    import numpy as np
-
-    rows = [
-        (
-            *(part.layer_s, part.stages / part.layer_s),
-            *(part.fixed_s, part.fixed_s / part.layer_s),
-            *(part.embedding_s, part.embedding_s / part.layer_s),
-            *(part.head_s, part.head_s / part.layer_s, room),
+    def followed(self, other: Loads) -> Loads:
+        """Return these parts and those."""
+        return Loads(
+            *(np.append(getattr(self, name), getattr(other, name)) for name in Loads.__slots__)
         )
-        for part, room in zip(kind, rooms, strict=True)
-    ]
-    return Loads(*np.array(rows, float).T)
 
 
-def bounds_of(options: Sequence[Loads], layers: int, micro_batches: int) -> NDArray[np.float64]:
-    """Return for each choice of one part per kind what ``ordered_s`` of no order goes below.
+def loads_of(table: Table) -> Loads:
+    """Return the meshes of a kind in a pipeline with at least one other."""
+    inside = table.pp - 1
+    fixed_s = 2 * inside * table.inner_s + table.way_s
+    return Loads(
+        layer_s=table.layer_s,
+        rate=table.pp / table.end_layer_s,
+        fixed_s=fixed_s,
+        spent=(fixed_s + table.pp * table.end_s) / table.end_layer_s,
+        first_s=table.first_s,
+        first_spent=table.first_end_s / table.end_layer_s,
+        last_s=table.last_s,
+        last_spent=table.last_end_s / table.end_layer_s,
+        room=table.room,
+    )
+
+
+def taken(kinds: Sequence[Loads], rows: NDArray[np.intp]) -> Loads:
+    """Return sets of one part per kind: ``rows`` has a row for each kind, a column for each set."""
+    return Loads(
+        *(
+            np.stack([getattr(kind, name)[row] for kind, row in zip(kinds, rows, strict=True)])
+            for name in Loads.__slots__
+        )
+    )
+
+
+def bounds_s(loads: Loads, layers: int, micro_batches: Values) -> Values:
+    """Return for each set of parts a step time that no split beats in any order.
 
     While the pipeline is full every stage ends at once, but for parts that hold no more layers;
     to fill it, the layers pass the fastest parts that have room.
     """
-    import numpy as np
-
-    def along(name: str) -> tuple[NDArray[np.float64], ...]:
-        """Return one array per kind, each along its own axis."""
-        return np.ix_(*(getattr(kind, name) for kind in options))
-
-    ends = reduce(np.minimum, along("embedding")) + reduce(np.minimum, along("head"))
-    more = reduce(np.minimum, along("embedding_spent")) + reduce(np.minimum, along("head_spent"))
-    shape = np.broadcast_shapes(*(each.shape for each in along("rate")))
-    layer_s, rates, spent, rooms = (
-        np.stack([np.broadcast_to(each, shape) for each in along(name)])
-        for name in ("layer_s", "rate", "spent", "room")
-    )
-    end_s = _end_s(rates, spent, rooms, layers + more)
-    held = np.minimum(rates * end_s - spent, rooms)
+    layer_s, rates = loads.layer_s, loads.rate
+    ends = loads.first_s.min(axis=0) + loads.last_s.min(axis=0)
+    more = loads.first_spent.min(axis=0) + loads.last_spent.min(axis=0)
+    end_s = _end_s(rates, loads.spent, loads.room, layers + more)
+    held = np.minimum(rates * end_s - loads.spent, loads.room)
     dealt_s = (held * layer_s).sum(axis=0) - more * layer_s.max(axis=0)
     # To end later, so that faster parts hold more, costs more than the micro-batch saves.
     saved = (rates * (layer_s.max(axis=0) - layer_s)).sum(axis=0)
     bound = (saved <= micro_batches - 1) & (held >= 0).all(axis=0)
-    filled_s = _filled_s(layer_s, rooms, layers)
+    filled_s = _filled_s(layer_s, loads.room, layers)
     filling = np.where(bound, np.maximum(dealt_s, filled_s), filled_s)
-    found: NDArray[np.float64] = (micro_batches - 1) * end_s + filling + ends + sum(along("fixed"))
+    found: Values = (micro_batches - 1) * end_s + filling + ends + loads.fixed_s.sum(axis=0)
     return found
 
 
 def _end_s(
-    rates: NDArray[np.float64],
-    spent: NDArray[np.float64],
-    rooms: NDArray[np.float64],
-    layers: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    rates: Values,
+    spent: Values,
+    rooms: Values,
+    layers: Values,
+) -> Values:
     """Return the least common end of all parts, those that are full left out of the rest."""
-    import numpy as np
-
     end_s = (layers + spent.sum(axis=0)) / rates.sum(axis=0)
     for _ in rates[1:]:
         full = rates * end_s - spent > rooms
@@ -156,34 +121,22 @@ def _end_s(
     return np.asarray(end_s)
 
 
-def _filled_s(
-    layer_s: NDArray[np.float64], rooms: NDArray[np.float64], layers: int
-) -> NDArray[np.float64]:
+def _filled_s(layer_s: Values, rooms: NDArray[np.float64], layers: int) -> Values:
     """Return the least time of one micro-batch through all layers."""
-    import numpy as np
-
     order = np.argsort(layer_s, axis=0)
     times = np.take_along_axis(layer_s, order, axis=0)
     reached = np.cumsum(np.take_along_axis(rooms, order, axis=0), axis=0).clip(0, layers)
     held = np.diff(reached, axis=0, prepend=0.0)
     # What has no room at all is told elsewhere.
-    found: NDArray[np.float64] = (held * times).sum(axis=0) + (layers - reached[-1]) * times[-1]
+    found: Values = (held * times).sum(axis=0) + (layers - reached[-1]) * times[-1]
     return found
 
 
-def rising(values: NDArray[np.float64]) -> Iterator[int]:
-    """Yield the indices of all values in rising order, sorting no more than is taken."""
-    for part in rising_parts(values, FEW, values.size):
-        yield from map(int, part)
-
-
-def rising_parts(values: NDArray[np.float64], first: int, most: int) -> Iterator[NDArray[np.intp]]:
+def rising_parts(values: Values, first: int, most: int) -> Iterator[NDArray[np.intp]]:
     """Yield the indices of all values in rising order: ``first`` of them, then up to ``most``.
 
     Each part has eight times as many as the one before; no more is sorted than is taken.
     """
-    import numpy as np
-
     rest, few = np.arange(values.size), min(first, max(most, 1))
     while rest.size:
         chosen, rest = rest, rest[:0]

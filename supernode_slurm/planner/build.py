@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from ..catalogue import Model
 from .case import Case, Cut, Dims, Software, numbers
 from .constants import Constants, constants_of
@@ -112,8 +116,19 @@ def software_of(workload: Workload, stack: Stack, constants: Constants) -> Softw
 
 def cut_of(layout: Layout, stack: Stack) -> Cut:
     """Return a layout's numbers, with what the stack cannot fuse or hide."""
+    return Cut(**{name: numbers(value) for name, value in _values(layout, stack).items()})
+
+
+def cuts_of(layouts: Sequence[Layout], stack: Stack) -> Cut:
+    """Return the numbers of one or more layouts as arrays."""
+    rows = [tuple(_values(layout, stack).values()) for layout in layouts]
+    columns = np.array(rows, np.float64).T
+    return Cut(**dict(zip(_values(layouts[0], stack), columns, strict=True)))
+
+
+def _values(layout: Layout, stack: Stack) -> dict[str, float]:
     layers = layout.layers
-    values = {
+    return {
         "tp": layout.tp,
         "cp": layout.cp,
         "ep": layout.ep,
@@ -133,7 +148,6 @@ def cut_of(layout: Layout, stack: Stack) -> Cut:
         "second": max(layers[1:-1], default=0),
         "last": layers[-1] if len(layers) > 1 else 0,
     }
-    return Cut(**{name: numbers(value) for name, value in values.items()})
 
 
 def layers_of_stages(total: int, stages: int) -> tuple[int, ...]:

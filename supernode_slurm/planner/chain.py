@@ -4,40 +4,33 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
 from . import rules
 from .answers import KEEP as ALL
-from .bounds import PartLoad, loads_of, ordered_s
 from .case import numbers
+from .combine import Block, Combinations
 from .costs import GIB, limit_gib, model_operations, plan_of
 from .crossings import Crossings, Part
 from .fixed import unplanned
 from .mesh import front_layers
-from .parts import cut_of, parts_of
+from .parts import parts_of
 from .pipeline import Chain, Held
+from .screen import Screen
 from .space import divisors, kept
 from .split import StageLoad, split_layers
+from .tables import table_of
 from .whole import WholeLoad, better_split
 from .workload import Capabilities, Offer, Workload
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from .combine import Block
-
 KEEP = 10
 """Most plans that are returned; the search ends when no other can be among them."""
-
-CLOSE = {4: 0.05}
-"""Share of a step by which the best plan may be missed, by kinds: a fraction of the expected error.
-With two kinds none is."""
 
 KINDS = 4
 """Most kinds in one pipeline: with each more the combinations grow fiftyfold."""
@@ -63,16 +56,15 @@ def chain_plans(
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
     most = min(keep, KEEP)
-    share = 1 - CLOSE.get(len(offers), 0.0)
-    for number, candidate in enumerate(search.candidates()):
-        limit = share * best[most - 1].step_s if len(best) >= most else below_s
-        if candidate.bound_s >= limit:
-            break
-        for ordered in search.ordered(candidate, limit):
-            plan = search.plan(ordered, limit)
-            if plan is not None and plan.predicted is not None:
-                found = _Found(plan.predicted.worked_s, number, plan)
-                bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
+
+    def limit() -> float:
+        return best[most - 1].step_s if len(best) >= most else below_s
+
+    for number, candidate in enumerate(search.candidates(limit)):
+        plan = search.plan(candidate, limit())
+        if plan is not None and plan.predicted is not None:
+            found = _Found(plan.predicted.worked_s, number, plan)
+            bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
     if not best and below_s < math.inf:
         raise PlanError(f"no plan below {below_s:.2f} s a step")
     if not best:
@@ -118,54 +110,56 @@ class _Search:
         ]
         self._limits = [limit_gib(workload, offer) * GIB for offer in offers]
         self._stages: dict[tuple[Part, bool, bool, float], StageLoad] = {}
-        self._rooms: dict[tuple[Part, int], float] = {}
-        self._ways: dict[tuple[Part, Part], float] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)
         ]
 
-        self._before = self._beside(self.orders, -1)
-        self._after = self._beside(self.orders, 1)
-
-    def _beside(self, orders: Sequence[Sequence[int]], step: int) -> NDArray[np.intp]:
-        """Return which part stands on one side of each part in each order; their number at ends."""
-        import numpy as np
-
-        count = len(self.offers)
-        found = np.full((len(orders), count), count)
-        for row, order in enumerate(orders):
-            for one, other in pairwise(order):
-                found[row, (one, other)[step < 0]] = (other, one)[step < 0]
-        return found
-
-    def candidates(self) -> Iterator[_Candidate]:
-        """Yield the legal sets of meshes, the lowest bound first."""
-        from .combine import Combinations
-
-        found: list[tuple[int, list[list[Part]]]] = []
-        blocks: list[Block] = []
-        for width in divisors(self.workload.global_batch):
-            for kinds in self._recomputations():
-                options = [self._roomy(parts, width, kinds) for parts in self._parts]
-                if all(options):
-                    found.append((width, options))
-                    blocks.append(self._block(options, width))
-        combinations = Combinations(blocks)
-        for bound, block, places in combinations:
-            width, options = found[block]
-            parts = tuple(kind[place] for kind, place in zip(options, places, strict=True))
-            yield _Candidate(parts, self.workload.global_batch // width, bound)
+    def candidates(self, limit: Callable[[], float]) -> Iterator[_Candidate]:
+        """Yield the legal meshes in order that could be below the limit, as it is by then."""
+        parts, blocks = self._blocks()
+        if not blocks:
+            return
+        layers, kinds = self.layers, range(len(self.offers))
+        tables = [
+            table_of(mine, self.links, most, layers)
+            for mine, most in zip(parts, self._limits, strict=True)
+        ]
+        self.cramped |= any((table.room < 1).any() for table in tables)
+        # Tied tables are summed over the first and the last stage, and MTP embeds in the last what
+        # the first does: equal cuts only.
+        model = self.workload.model
+        alike = model.tied or model.mtp > 0 or not self.capabilities.meshes
+        combinations = Combinations(tables, blocks, layers, alike)
+        staged = np.array([[self.links.staged(one, other) for other in kinds] for one in kinds])
+        once_s = min(mine[0].cost.constants.step_s for mine in parts)
+        screen = Screen(tables, self.orders, staged, layers, once_s)
+        for rows, order, bound in screen.pipelines(combinations, limit):
+            chosen = tuple(parts[kind][rows[kind]] for kind in self.orders[order])
+            count = self.workload.global_batch // (chosen[0].dp * chosen[0].cost.shape.micro_batch)
+            yield _Candidate(chosen, count, bound)
         self.cramped |= combinations.cramped
 
-    def _roomy(
-        self, parts: dict[tuple[int, str], list[Part]], width: int, kinds: Sequence[str]
-    ) -> list[Part]:
-        """Return the meshes of a kind of device whose stages hold a layer each."""
-        found = [part for kind in kinds for part in parts.get((width, kind), [])]
-        count = self.workload.global_batch // width
-        roomy = [part for part in found if self._room(part, count) > 0]
-        self.cramped |= len(roomy) < len(found)
-        return roomy
+    def _blocks(self) -> tuple[list[list[Part]], list[Block]]:
+        """Return the meshes of each kind, and which of them pass on equal micro-batches."""
+        able = self.capabilities
+        stages = kept(range(self.layers + 1), self.workload.fixed.pp)
+        found: list[list[Part]] = [[] for _ in self.offers]
+        blocks: list[Block] = []
+        for width in divisors(self.workload.global_batch):
+            count = self.workload.global_batch // width
+            legal = [n for n in stages if not rules.micro_batches(able, n, 1, count)]
+            for again in self._recomputations():
+                options = [
+                    [part for kind in again for part in parts.get((width, kind), [])]
+                    for parts in self._parts
+                ]
+                if not all(options):
+                    continue
+                starts = tuple(map(len, found))
+                blocks.append(Block(starts, tuple(map(len, options)), count, frozenset(legal)))
+                for mine, more in zip(found, options, strict=True):
+                    mine.extend(more)
+        return found, blocks
 
     def _recomputations(self) -> list[tuple[str, ...]]:
         """Return which recomputations may stand beside each other."""
@@ -174,27 +168,6 @@ class _Search:
             return [(kind,) for kind in kinds]
         apart = tuple(kind for kind in kinds if kind != "selective")
         return [apart, *((kind,) for kind in kinds if kind not in apart)]
-
-    def ordered(self, candidate: _Candidate, limit_s: float) -> Iterator[_Candidate]:
-        """Yield the candidate in each order whose closer bound is below the limit."""
-        import numpy as np
-
-        parts = candidate.parts
-        # Beyond the ends there is no way to wait for.
-        ways = np.zeros((len(parts) + 1, len(parts) + 1))
-        for one, other in permutations(range(len(parts)), 2):
-            ways[one, other] = self._way_s((parts[one], parts[other]))
-        own = range(len(parts))
-        fixed = np.array([self.links.hops_s(part, 0.0, 0.0) for part in parts])
-        fixed = fixed + ways[self._before, own] + ways[own, self._after]
-        loads = [self._load(part, 0.0) for part in parts]
-        fixed += (self._before == len(parts)) * [load.embedding_s for load in loads]
-        fixed += (self._after == len(parts)) * [load.head_s for load in loads]
-        layers = self.layers
-        bounds = ordered_s(loads, fixed, layers, candidate.micro_batches)
-        for row in np.flatnonzero(bounds < limit_s):
-            chosen = tuple(parts[index] for index in self.orders[row])
-            yield _Candidate(chosen, candidate.micro_batches, float(bounds[row]))
 
     def plan(self, candidate: _Candidate, limit_s: float) -> Plan | None:
         """Return the candidate's plan, None if it does not fit or cannot beat the limit."""
@@ -208,11 +181,11 @@ class _Search:
             alone = self._stage(part, index == 0, index == len(places) - 1, held)
             loads.append(StageLoad(alone.fixed_s + transfer, alone.layer_s, alone.most))
         total = self.layers
-        layers = split_layers(total, loads, candidate.micro_batches, limit_s)
-        if layers is None:
-            return None
         tied_s = self.links.tied_s(candidate.parts)
         once_s = tied_s + places[0].cost.constants.step_s
+        layers = split_layers(total, loads, candidate.micro_batches, limit_s - once_s)
+        if layers is None:
+            return None
         wholes = self._wholes(places, loads, candidate.micro_batches)
         layers = better_split(total, wholes, layers, limit_s - once_s)
         stages = [
@@ -229,7 +202,7 @@ class _Search:
     def error(self) -> PlanError:
         """Return why there is no plan."""
         names = " + ".join(f"{offer.devices} x {offer.accelerator.id}" for offer in self.offers)
-        if self.cramped or any(self.candidates()):
+        if self.cramped or any(self.candidates(lambda: math.inf)):
             return PlanError(
                 f"{self.workload.model.name} does not fit on {names} in any split over stages; "
                 "take more devices, or shorter sequences"
@@ -242,60 +215,6 @@ class _Search:
     def _vendors_meet_once(self, order: Sequence[int]) -> bool:
         vendors = [self.offers[index].accelerator.vendor for index in order]
         return sum(one != other for one, other in pairwise(vendors)) == len(set(vendors)) - 1
-
-    def _block(self, options: Sequence[Sequence[Part]], width: int) -> Block:
-        """Return meshes of equal samples per micro-batch as arrays, with the rules for them."""
-        import numpy as np
-
-        from .combine import Axis, Block
-
-        layers, count = self.layers, self.workload.global_batch // width
-        axes = [
-            Axis(
-                loads_of(
-                    [self._load(part, self.links.least_hops_s(part)) for part in kind],
-                    [self._room(part, count) for part in kind],
-                ),
-                np.array([part.pp for part in kind], float),
-                np.array([cut_of(part) for part in kind], float),
-                np.array([part.dp for part in kind], float),
-            )
-            for kind in options
-        ]
-        able = self.capabilities
-        stages = kept(range(layers + 1), self.workload.fixed.pp)
-        lengths = [n for n in stages if not rules.micro_batches(able, n, 1, count)]
-        # Tied tables are summed over the first and the last stage, and MTP embeds in the last what
-        # the first does: equal cuts only.
-        alike = self.workload.model.tied or self.workload.model.mtp > 0 or not able.meshes
-        return Block(tuple(axes), layers, count, frozenset(lengths), alike)
-
-    def _room(self, part: Part, micro_batches: int) -> float:
-        """Return the most layers of a part's stages, were they the last of the pipeline."""
-        if (part, micro_batches) not in self._rooms:
-            import numpy as np
-
-            held = np.minimum(micro_batches, np.arange(1, part.pp + 1))
-            most = part.cost.rooms((False, False), held, self._limits[part.offer])
-            layers = self.layers
-            room = float(np.minimum(most, layers).sum()) if most.min() > 0 else -math.inf
-            self._rooms[part, micro_batches] = room
-        return self._rooms[part, micro_batches]
-
-    def _way_s(self, pair: tuple[Part, Part]) -> float:
-        if pair not in self._ways:
-            self._ways[pair] = self.links.crossing_s(*pair)
-        return self._ways[pair]
-
-    def _load(self, part: Part, hops_s: float) -> PartLoad:
-        embedding, head = part.cost.embedding, part.cost.head
-        return PartLoad(
-            stages=part.pp,
-            layer_s=part.layer_s,
-            fixed_s=hops_s,
-            embedding_s=embedding.time_s,
-            head_s=head.time_s,
-        )
 
     def _stage(self, part: Part, first: bool, last: bool, held: float) -> StageLoad:
         """Return a stage of this part without its transfers."""
@@ -312,8 +231,6 @@ class _Search:
         self, places: Sequence[Part], loads: Sequence[StageLoad], count: int
     ) -> list[WholeLoad]:
         """Return what each stage costs of a whole step, equal stages as one."""
-        import numpy as np
-
         found: dict[tuple[Part, StageLoad, bool, bool], WholeLoad] = {}
         for index, (part, load) in enumerate(zip(places, loads, strict=True)):
             ends = (index == 0, index == len(places) - 1)

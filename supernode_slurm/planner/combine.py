@@ -1,151 +1,129 @@
-"""Combinations of one mesh per kind of device, in the order of a step time they cannot beat.
+"""Combinations of one mesh per kind of device, those that could be fast enough.
 
-With four kinds there are tens of millions. Those of the last two kinds are looked at only where
-the meshes of the others leave them a chance.
+With four kinds there are tens of millions. Beginnings of one mesh each of the first kinds are gone
+through by a step time that they cannot beat, whatever the meshes of the others; the next kind's
+meshes are put only to those whose bound leaves them a chance.
 """
 
 from __future__ import annotations
 
-import heapq
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import Loads, bounds_of, rising
+from .bounds import Values, bounds_s, loads_of, rising_parts, taken
+from .tables import Table
 
-Values = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """The meshes of one kind of device, as arrays."""
-
-    loads: Loads
-    pp: Values
-    tp: Values
-    dp: Values
+FIRST, MOST = 1 << 2, 1 << 8
+"""Beginnings that are continued first, and later at once."""
+AT_ONCE = 1 << 14
+"""Combinations whose bounds are computed at once: as many as the caches hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Meshes of every kind that pass on equal micro-batches; ``rules`` hold for all of them."""
+    """Meshes that pass on equal micro-batches; the rules hold for all combinations of them."""
 
-    axes: tuple[Axis, ...]
-    layers: int
+    starts: tuple[int, ...]
+    """Where each kind's meshes start in its table."""
+    sizes: tuple[int, ...]
+    """How many of each kind there are."""
     micro_batches: int
     stages: frozenset[int]
     """Legal lengths of the pipeline."""
-    alike: bool
-    """All meshes have the same TP and DP."""
-
-    def relaxed(self) -> Values:
-        """Return for the meshes of all kinds but two a time that no choice for these beats."""
-        first, last = self.axes[:-2], self.axes[-2:]
-        loads = [*(axis.loads for axis in first), *(axis.loads.extreme() for axis in last)]
-        found = bounds_of(loads, self.layers, self.micro_batches).reshape(
-            [len(axis.pp) for axis in first]
-        )
-        room = _sum([axis.loads.room for axis in first])
-        room = room + sum(float(axis.loads.room.max()) for axis in last)
-        return np.where(self._equal([*first]) & (room >= self.layers), found, math.inf)
-
-    def exact(self, place: Sequence[int]) -> tuple[Values, bool]:
-        """Return the bounds of the last two kinds beside these meshes of the others.
-
-        ``inf`` where a choice is illegal or has no room; and whether room alone was wanting.
-        """
-        first = [_taken(axis, at) for axis, at in zip(self.axes[:-2], place, strict=True)]
-        axes = [*first, *self.axes[-2:]]
-        bounds = bounds_of([axis.loads for axis in axes], self.layers, self.micro_batches)
-        shape = bounds.shape
-        lengths = _sum([axis.pp for axis in axes]).reshape(shape)
-        legal = np.isin(lengths, list(self.stages)) & self._equal(axes).reshape(shape)
-        roomy = _sum([axis.loads.room for axis in axes]).reshape(shape) >= self.layers
-        cramped = bool((legal & ~roomy).any())
-        found = np.where(legal & roomy, bounds, math.inf)
-        return found.reshape(shape[-2:]), cramped
-
-    def _equal(self, axes: Sequence[Axis]) -> NDArray[np.bool_]:
-        equal = np.ones([len(axis.pp) for axis in axes], np.bool_)
-        if not self.alike or not axes:
-            return equal
-        for name in ("tp", "dp"):
-            first, *others = np.ix_(*(getattr(axis, name) for axis in axes))
-            for other in others:
-                equal = equal & (first == other)
-        return equal
 
 
-@dataclass(slots=True)
 class Combinations:
-    """The combinations of several blocks, the lowest bound first."""
+    """The combinations of several blocks.
 
-    blocks: Sequence[Block]
-    cramped: bool = False
-    """Memory stood in the way of a combination that was looked at."""
+    In every table the meshes of the first block stand first, then those of the next. Where
+    ``alike``, all meshes of a pipeline have the same cut and DP.
+    """
 
-    def __iter__(self) -> Iterator[tuple[float, int, tuple[int, ...]]]:
-        """Yield the bound, the block, and the place of each kind's mesh in it."""
-        if not self.blocks:
-            return
-        relaxed = [block.relaxed() for block in self.blocks]
-        flat = np.concatenate([values.ravel() for values in relaxed])
-        starts = np.cumsum([0] + [values.size for values in relaxed])
-        possible = np.flatnonzero(flat < math.inf)
-        opened: list[_Opened] = []
-        waiting: list[tuple[float, int, int]] = []
-        for item in rising(flat[possible]):
-            index = int(possible[item])
-            while waiting and waiting[0][0] <= flat[index]:
-                yield _next(opened, waiting)
-            block = int(np.searchsorted(starts, index, side="right")) - 1
-            at = np.unravel_index(index - starts[block], relaxed[block].shape)
-            place = tuple(int(axis) for axis in at)
-            bounds, cramped = self.blocks[block].exact(place)
-            self.cramped |= cramped
-            opened.append(_Opened(block, place, bounds))
-            opened[-1].push(len(opened) - 1, waiting)
-        while waiting:
-            yield _next(opened, waiting)
+    def __init__(
+        self, tables: Sequence[Table], blocks: Sequence[Block], layers: int, alike: bool
+    ) -> None:
+        self.tables, self.layers, self.alike = tables, layers, alike
+        self.cramped = False
+        """A legal combination was looked at, or one that has no room whatever follows."""
+        self._starts = np.array([block.starts for block in blocks], np.intp).T
+        self._sizes = np.array([block.sizes for block in blocks], np.intp).T
+        self._counts = np.array([block.micro_batches for block in blocks], float)
+        self._lengths = np.zeros((len(blocks), layers + 1), np.bool_)
+        for place, block in enumerate(blocks):
+            self._lengths[place, list(block.stages)] = True
+        loads = [loads_of(table) for table in tables]
+        # After each kind's meshes one for each block that none of it beats.
+        self._loads = [
+            kind.followed(kind.extremes(starts))
+            for kind, starts in zip(loads, self._starts, strict=True)
+        ]
 
+    def waves(self, limit: Callable[[], float]) -> Iterator[tuple[Rows, Values]]:
+        """Yield the combinations that could be below the limit, as it is by then.
 
-class _Opened:
-    """The meshes of all kinds but two, with the choices for these in rising order."""
+        They have a column with the row of each kind's mesh in its table; and their numbers of
+        micro-batches.
+        """
+        block, rows = np.arange(self._counts.size), np.zeros((0, self._counts.size), np.intp)
+        for _ in range(max(len(self.tables) - 2, 1)):
+            block, rows = self._continued(block, rows)
+        bounds = self._bounds(block, rows)
+        possible = np.flatnonzero(bounds < np.inf)
+        self.cramped |= possible.size < bounds.size
+        for part in rising_parts(bounds[possible], FIRST, MOST):
+            chosen = possible[part]
+            chosen = chosen[bounds[chosen] < limit()]
+            if not chosen.size:
+                return
+            yield self._completed(block[chosen], rows[:, chosen], limit())
 
-    def __init__(self, block: int, place: tuple[int, ...], bounds: Values) -> None:
-        self.block, self.place, self.width = block, place, bounds.shape[1]
-        self.legal = np.flatnonzero(bounds.ravel() < math.inf)
-        self.bounds = bounds.ravel()[self.legal]
-        self.order = rising(self.bounds)
+    def _completed(self, block: Rows, rows: Rows, limit_s: float) -> tuple[Rows, Values]:
+        """Return all that these beginnings can become below the limit."""
+        block, rows = self._continued(block, rows)
+        while len(rows) < len(self.tables):
+            chosen = self._bounds(block, rows) < limit_s
+            block, rows = self._continued(block[chosen], rows[:, chosen])
+        pp, room = (
+            sum(getattr(table, name)[row] for table, row in zip(self.tables, rows, strict=True))
+            for name in ("pp", "room")
+        )
+        length = np.minimum(pp, self.layers).astype(np.intp)
+        legal = (pp <= self.layers) & self._lengths[block, length]
+        self.cramped |= bool(legal.any())
+        chosen = legal & (room >= self.layers)
+        return rows[:, chosen], self._counts[block[chosen]]
 
-    def push(self, number: int, waiting: list[tuple[float, int, int]]) -> None:
-        """Put the next choice on the heap, if there is one."""
-        for item in self.order:
-            heapq.heappush(waiting, (float(self.bounds[item]), number, int(self.legal[item])))
-            return
+    def _continued(self, block: Rows, rows: Rows) -> tuple[Rows, Rows]:
+        """Return these beginnings with each mesh of the next kind that goes with them."""
+        kind = len(rows)
+        sizes = self._sizes[kind][block]
+        which = np.repeat(np.arange(block.size), sizes)
+        inside = np.arange(which.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        block = block[which]
+        rows = np.vstack([rows[:, which], self._starts[kind][block] + inside])
+        if not self.alike or not kind:
+            return block, rows
+        first, last = self.tables[0], self.tables[kind]
+        equal = first.cut[rows[0]] == last.cut[rows[-1]]
+        equal &= first.dp[rows[0]] == last.dp[rows[-1]]
+        return block[equal], rows[:, equal]
 
-
-def _next(
-    opened: Sequence[_Opened], waiting: list[tuple[float, int, int]]
-) -> tuple[float, int, tuple[int, ...]]:
-    bound, number, index = heapq.heappop(waiting)
-    found = opened[number]
-    found.push(number, waiting)
-    return bound, found.block, (*found.place, *divmod(index, found.width))
-
-
-def _sum(values: Sequence[Values]) -> Values:
-    """Return the sums of every combination of one of each, along an axis for each."""
-    found: Values = np.zeros(())
-    for each in np.ix_(*values) if values else ():
-        found = found + each
-    return found
-
-
-def _taken(axis: Axis, at: int) -> Axis:
-    """Return one mesh of an axis."""
-    one = slice(at, at + 1)
-    return Axis(axis.loads.taken(one), axis.pp[one], axis.tp[one], axis.dp[one])
+    def _bounds(self, block: Rows, rows: Rows) -> Values:
+        """Return a time that no continuation beats, ``inf`` for those without room."""
+        found = np.empty(block.size)
+        for start in range(0, block.size, AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            rest = [table.pp.size + block[some] for table in self.tables[len(rows) :]]
+            loads = taken(self._loads, np.vstack([rows[:, some], *rest]))
+            roomy = (loads.room > 0).all(axis=0) & (loads.room.sum(axis=0) >= self.layers)
+            bounds = np.full(roomy.size, np.inf)
+            bounds[roomy] = bounds_s(
+                loads.some(roomy), self.layers, self._counts[block[some]][roomy]
+            )
+            found[some] = bounds
+        return found

@@ -43,27 +43,28 @@ class Crossings:
     workload: Workload
     offers: Sequence[Offer]
 
-    def least_hops_s(self, part: Part) -> float:
-        """Return the least transfers of a part's stages, whatever stands beside it."""
-        # It has a neighbour in another mesh, which its own network cards limit.
-        return 2 * (part.pp - 1) * self._inner_s(part) + self._hop_s(part, self._nic_bs(part))
-
-    def hops_s(self, part: Part, before: float, after: float) -> float:
-        """Return the transfers of a part's stages between these two crossings."""
-        return before + 2 * (part.pp - 1) * self._inner_s(part) + after
-
     def transfers(self, parts: Sequence[Part]) -> tuple[float, ...]:
         """Return each stage's transfers of one micro-batch: it waits for both neighbours."""
         hops: list[float] = []
         for part, following in zip(parts, (*parts[1:], None), strict=True):
-            inner = self._inner_s(part)
+            inner = self.inner_s(part)
             outer = inner if following is None else self.crossing_s(part, following)
             hops.extend([inner] * (part.pp - 1))
             hops.append(outer)
         return tuple(map(sum, zip([0.0, *hops[:-1]], [*hops[:-1], 0.0], strict=True)))
 
-    def _inner_s(self, part: Part) -> float:
+    def inner_s(self, part: Part) -> float:
+        """Return the way of one micro-batch between two stages of a part, both ways."""
         return self._hop_s(part, part.cost.hop_bs)
+
+    def way_s(self, part: Part, staged: bool) -> float:
+        """Return the same out of a part as its own network cards allow.
+
+        ``staged`` says whether it goes through host memory.
+        """
+        nic_bs = min(self._nic_bs(part), STAGED_BS) if staged else self._nic_bs(part)
+        moved = 2 * part.dp * part.cost.tokens * self.workload.model.hidden
+        return moved / (part.ranks * nic_bs)
 
     def _nic_bs(self, part: Part) -> float:
         return float(part.cost.cases.rates.nic_bs)
@@ -74,11 +75,9 @@ class Crossings:
 
     def crossing_s(self, part: Part, following: Part) -> float:
         """Return the way of one micro-batch from a mesh to the next, both ways."""
-        ends = [(item, self._nic_bs(item)) for item in (part, following)]
-        if self._staged(part, following):
-            ends = [(item, min(nic, STAGED_BS)) for item, nic in ends]
-        moved = 2 * part.dp * part.cost.tokens * self.workload.model.hidden
-        return moved / min(item.ranks * nic for item, nic in ends) + part.cost.constants.transfer_s
+        staged = self.staged(part.offer, following.offer)
+        slower_s = max(self.way_s(part, staged), self.way_s(following, staged))
+        return slower_s + part.cost.constants.transfer_s
 
     def tied_s(self, parts: Sequence[Part]) -> float:
         """Return the sum of a tied table's gradients over the first and the last stage."""
@@ -88,7 +87,8 @@ class Crossings:
         moved = float(cost.case.software.wire_bytes) * model.vocab * model.hidden
         return moved / cost.shape.tp / min(map(self._nic_bs, (parts[0], parts[-1])))
 
-    def _staged(self, part: Part, following: Part) -> bool:
-        vendors = {self.offers[item.offer].accelerator.vendor for item in (part, following)}
+    def staged(self, one: int, other: int) -> bool:
+        """Return whether what goes between two offers goes through host memory."""
+        vendors = {self.offers[index].accelerator.vendor for index in (one, other)}
         # FlagCX joins vendors directly, but HCCL only with itself.
         return len(vendors) > 1 and "huawei" in vendors

@@ -7,6 +7,7 @@ its own members.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,12 +98,19 @@ def distinct_share(span: Numbers, domain: Numbers, per_token: Numbers) -> Number
 def _local_ring_bs(case: Case, group: Group) -> Numbers:
     rates = case.rates
     whole = rates.scale_up_bs
-    mesh = np.minimum(whole, rates.neighbour_bs * np.maximum(group.ranks - 1, 1.0))
-    # A closed ring has two directions; an arc sends there and back over the same links.
-    closed = group.ranks * group.stride >= rates.domain
-    ring = whole * np.where(closed, 1.0, 0.5) / group.stride
-    torus = whole * _dimensions(case, group) / 3
-    return np.choose(rates.wiring.astype(np.intp), [whole, mesh, ring, torus])
+
+    def mesh() -> Numbers:
+        return np.minimum(whole, rates.neighbour_bs * np.maximum(group.ranks - 1, 1.0))
+
+    def ring() -> Numbers:
+        # A closed ring has two directions; an arc sends there and back over the same links.
+        closed = group.ranks * group.stride >= rates.domain
+        return whole * np.where(closed, 1.0, 0.5) / group.stride
+
+    def torus() -> Numbers:
+        return whole * _dimensions(case, group) / 3
+
+    return _wired(case, (lambda: whole, mesh, ring, torus))
 
 
 def _local_exchange_bs(case: Case, group: Group) -> Numbers:
@@ -110,20 +118,35 @@ def _local_exchange_bs(case: Case, group: Group) -> Numbers:
     rates = case.rates
     ranks = np.minimum(group.ranks, np.maximum(rates.domain / group.stride, 1.0))
     whole = rates.scale_up_bs
-    mesh = np.minimum(whole, rates.neighbour_bs * np.maximum(ranks - 1, 1.0))
-    ring = whole / np.maximum(ranks * group.stride / 4, 1.0)
-    dimensions = _dimensions(case, group)
-    side = np.maximum(rates.domain, 1.0) ** (1 / 3)
-    torus = whole * dimensions / 3 / np.maximum(dimensions * side / 4, 1.0)
-    return np.choose(rates.wiring.astype(np.intp), [whole, mesh, ring, torus])
+
+    def mesh() -> Numbers:
+        return np.minimum(whole, rates.neighbour_bs * np.maximum(ranks - 1, 1.0))
+
+    def ring() -> Numbers:
+        return whole / np.maximum(ranks * group.stride / 4, 1.0)
+
+    def torus() -> Numbers:
+        dimensions = _dimensions(case, group)
+        side = np.maximum(rates.domain, 1.0) ** (1 / 3)
+        return whole * dimensions / 3 / np.maximum(dimensions * side / 4, 1.0)
+
+    return _wired(case, (lambda: whole, mesh, ring, torus))
 
 
 def _neighbour_bs(case: Case) -> Numbers:
     rates = case.rates
     whole = rates.scale_up_bs
-    return np.choose(
-        rates.wiring.astype(np.intp), [whole, rates.neighbour_bs, whole / 2, whole / 6]
+    return _wired(
+        case, (lambda: whole, lambda: rates.neighbour_bs, lambda: whole / 2, lambda: whole / 6)
     )
+
+
+def _wired(case: Case, ways: Sequence[Callable[[], Numbers]]) -> Numbers:
+    """Return what each case's own wiring gives; where all have one, no other is computed."""
+    wiring = case.rates.wiring
+    if wiring.ndim == 0:
+        return np.asarray(ways[int(wiring)]())
+    return np.choose(wiring.astype(np.intp), [way() for way in ways])
 
 
 def _dimensions(case: Case, group: Group) -> Numbers:

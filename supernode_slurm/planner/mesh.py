@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..catalogue import Model
 from ..errors import PlanError
-from .build import case_of, cut_of
-from .case import Case, Numbers, numbers, stacked, taken_cases
+from .build import case_of, cuts_of
+from .case import Case, Numbers, numbers, taken_cases
 from .constants import Constants, constants_of
 from .layer import Layer, layers_of
 from .links import transfer_bs
@@ -53,14 +54,6 @@ class Cost:
         """Return the sum."""
         return self.compute_s + self.tp_s + self.ep_s
 
-    def plus(self, other: Cost, times: float) -> Cost:
-        """Return the cost of this and so many of another."""
-        return Cost(
-            self.compute_s + times * other.compute_s,
-            self.tp_s + times * other.tp_s,
-            self.ep_s + times * other.ep_s,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class MeshCost:
@@ -87,7 +80,8 @@ class MeshCost:
     """To the next stage on the same kind of devices."""
     cases: Case
     """Of all shapes that were costed with it; the rates are one offer's."""
-    row: int
+    row: int | NDArray[np.intp]
+    """Several for the costs of several shapes, whose memory has as many rows."""
     constants: Constants
 
     @cached_property
@@ -130,6 +124,10 @@ class MeshCost:
         of = (stage, time_s, count)
         return sync_s(self.case, self.constants, params_of(self.case), of)
 
+    def least_syncs_s(self, layers: int, ends: tuple[bool, bool], count: Numbers) -> Numbers:
+        """Return the exposed traffic of a stage that computes as long as it likes."""
+        return self.syncs_s(numbers(layers), ends, numbers(np.inf), count)[0]
+
     @property
     def _mixture(self) -> bool:
         return bool(self.cases.dims.experts > 0)
@@ -152,32 +150,41 @@ def meshes_of(
         return []
     stack, constants = stack_of(workload.framework), constants_of(offer)
     layouts = [_layout(shape, stages) for shape, stages in zip(shapes, pp, strict=True)]
-    cut = stacked([cut_of(layout, stack) for layout in layouts])
+    cut = cuts_of(layouts, stack)
     case = case_of(workload, offer, cut, stack, constants)
     layers, memory = layers_of(case, constants), stage_parts(case, constants)
     hops = transfer_bs(case)[0]
     model = workload.model
-    repeated = layers.experts if model.mixture else layers.dense
-    front = front_layers(model)
+    front, size = front_layers(model), len(shapes)
+    dense, experts = _columns(layers.dense, size), _columns(layers.experts, size)
+    head = _columns(layers.head, size)
+    held = np.stack([getattr(memory, name) for name in StageParts.__slots__])
+    columns = zip(
+        shapes,
+        _costs(experts if model.mixture else dense),
+        _costs(_columns(layers.embedding, size) + front * dense),
+        _costs(head + model.mtp * head + model.mtp * experts),
+        held.T,
+        np.broadcast_to(hops, size).tolist(),
+        strict=True,
+    )
     return [
         MeshCost(
             shape=shape,
-            layer=_cost(repeated, row),
-            embedding=_cost(layers.embedding, row).plus(_cost(layers.dense, row), front),
-            head=_cost(layers.head, row)
-            .plus(_cost(layers.head, row), model.mtp)
-            .plus(_cost(layers.experts, row), model.mtp),
+            layer=layer,
+            embedding=embedding,
+            head=last,
             layers=model.layers - front,
             front=front,
             tokens=float(shape.micro_batch * workload.sequence),
             tied=model.tied,
-            memory=StageParts(*(getattr(memory, name)[row] for name in StageParts.__slots__)),
-            hop_bs=float(np.broadcast_to(hops, len(shapes))[row]),
+            memory=StageParts(*parts),
+            hop_bs=hop_bs,
             cases=case,
             row=row,
             constants=constants,
         )
-        for row, shape in enumerate(shapes)
+        for row, (shape, layer, embedding, last, parts, hop_bs) in enumerate(columns)
     ]
 
 
@@ -212,9 +219,11 @@ def _layout(shape: Shape, stages: int) -> Layout:
     )
 
 
-def _cost(layer: Layer, row: int) -> Cost:
-    def at(values: object) -> float:
-        array = np.asarray(values, np.float64)
-        return float(array if array.ndim == 0 else array[row])
+def _columns(layer: Layer, size: int) -> Numbers:
+    """Return the times of a layer in each of so many shapes, in the order of ``Cost``."""
+    times = (layer.compute_s, layer.tp_s + layer.cp_s, layer.ep_s)
+    return np.stack([np.broadcast_to(each, size) for each in times])
 
-    return Cost(at(layer.compute_s), at(layer.tp_s) + at(layer.cp_s), at(layer.ep_s))
+
+def _costs(columns: Numbers) -> list[Cost]:
+    return [Cost(*row) for row in columns.T.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,9 +170,11 @@ def sync_s(
     adapters = stage.layers * dims.adapter_params / cut.tp
     copies, expert_copies = replicas(case)
     groups = (Group(copies, cut.tp), Group(expert_copies, cut.ep * cut.etp))
-    dense_s = _ring_s(case, groups[0], np.where(frozen, adapters, common))
-    moved = dense_s + np.where(frozen, 0.0, _ring_s(case, groups[1], experts))
-    whole = _ring_s(case, groups[0], common) + _ring_s(case, groups[1], experts)
+    trained = np.where(frozen, adapters, common)
+    dense_s, common_s = _rings_s(case, groups[0], (trained, common))
+    (experts_s,) = _rings_s(case, groups[1], (experts,))
+    moved = dense_s + np.where(frozen, 0.0, experts_s)
+    whole = common_s + experts_s
     each = np.where(cut.zero == 3, np.maximum(stage.layers, 1.0), 2.0)
     start = np.where(copies > 1, each * start_s(case, groups[0], constants), 0.0)
     reduce = software.wire_bytes * moved + start
@@ -182,7 +185,7 @@ def sync_s(
     kinds = [2 * reduce, reduce + gather, reduce + gather / rounds, reduce + 2 * gather]
     traffic = rounds * np.choose(cut.zero.astype(np.intp), kinds)
     # The copies of a hybrid are summed once a step.
-    copied = _copies_s(case, groups[0], np.where(frozen, adapters, common))
+    copied = _copies_s(case, groups[0], trained)
     copied = copied + np.where(frozen, 0.0, _copies_s(case, groups[1], experts))
     traffic = traffic + software.wire_bytes * copied
     backward = np.where(frozen, 0.5, 2 / 3)
@@ -204,15 +207,20 @@ def _held(case: Case, params: Params, stage: Stage) -> tuple[Numbers, Numbers]:
     return stage.dense * params.dense + mixed * params.mixed + tables, mixed * params.experts
 
 
-def _ring_s(case: Case, group: Group, params: Numbers) -> Numbers:
-    """Return the time of one ring over a group, per byte of a parameter."""
+def _rings_s(case: Case, group: Group, params: Sequence[Numbers]) -> list[Numbers]:
+    """Return the time of one ring over a group for each of these, per byte of a parameter."""
+    if not any(each.any() for each in params):
+        return [np.zeros(()) for _ in params]
     near = _near(case, group)
-    moved = params * (near.ranks - 1) / near.ranks
-    return np.where(near.ranks > 1, moved / ring_bs(case, near), 0.0)
+    bandwidth = ring_bs(case, near)
+    moved = [each * (near.ranks - 1) / near.ranks for each in params]
+    return [np.where(near.ranks > 1, each / bandwidth, 0.0) for each in moved]
 
 
 def _copies_s(case: Case, group: Group, params: Numbers) -> Numbers:
     """Return the time to sum a hybrid's shards over their copies, per byte of a parameter."""
+    if not (case.cut.shard.any() and params.any()):
+        return np.zeros(())
     near = _near(case, group).ranks
     copies = np.maximum(group.ranks, 1.0) / near
     far = Group(copies, group.stride * near)
