@@ -180,7 +180,7 @@ def test_of_three_kinds_the_best_subset_is_found(framework: str) -> None:
         def __init__(self, plan: Plan) -> None:
             self.plan = plan
 
-    def planned(way: Way, below_s: float) -> list[Found]:
+    def planned(way: Way, below_s: float, keep: int) -> list[Found]:
         chosen = [offers[index] for index in way.groups]
         return [Found(plan) for plan in plan_strategy(way.strategy, job, chosen, able)]
 

@@ -14,6 +14,7 @@ from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
 from ..planner import (
+    KEEP,
     SPARE,
     Capabilities,
     Fixed,
@@ -158,12 +159,12 @@ def _by_strategy(room: Room, ask: Ask, within: Sequence[tuple[Slot, ...]]) -> li
     if not possible and ask.strategy != "grouped":
         raise PlanError("\n".join(dict.fromkeys(reasons)))
 
-    def planned(way: Way, below_s: float) -> list[Choice]:
+    def planned(way: Way, below_s: float, keep: int) -> list[Choice]:
         found: list[Choice] = []
         refused = [] if possible or way.strategy == "grouped" else reasons
         for slots in _parts(possible or within, way.groups) if not refused else ():
             try:
-                found += _plans(room.inventory, ask, slots, way.strategy, below_s)
+                found += _plans(room.inventory, ask, slots, way.strategy, below_s, keep)
             except PlanError as error:
                 where = " + ".join(slot.domains[0] for slot in slots)
                 refused.append(f"{where}: {error}")
@@ -312,6 +313,7 @@ def _plans(
     slots: tuple[Slot, ...],
     strategy: str = "mixed",
     below_s: float = math.inf,
+    keep: int = KEEP,
 ) -> list[Choice]:
     ask = ask.on(slots)
     if len(slots) > 1:
@@ -324,7 +326,8 @@ def _plans(
         if slot.unknown:
             raise PlanError(slot.unknown)
     offers = [slot.offer for slot in slots]
-    plans = plan_strategy(strategy, workload_of(ask, ask.model), offers, ask.able, below_s=below_s)
+    workload = workload_of(ask, ask.model)
+    plans = plan_strategy(strategy, workload, offers, ask.able, keep, below_s)
     return [Choice(plan, _in_order(plan, slots)) for plan in plans]
 
 

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ..errors import PlanError
 from ..plan import Plan
+from ..planner import KEEP
 
 STRATEGIES = ("auto", "grouped", "mixed", "dynamic", "hierarchical")
 """``auto`` takes the fastest of the others; what follows measured times is asked for by name."""
@@ -91,9 +92,9 @@ class Contest(Generic[Found]):
     asked: str
     names: Sequence[str]
     batch: int
-    planned: Callable[[Way, float], list[Found]]
-    """Return the plans of a way, best first; those that take a time or longer, without loading of
-    data, need not be found. Raise ``PlanError``."""
+    planned: Callable[[Way, float, int], list[Found]]
+    """Return so many plans of a way, best first; those that take a time or longer, without loading
+    of data, need not be found. Raise ``PlanError``."""
     rank: Callable[[Found], tuple[bool, float, float]]
     """Less is better: whether its memory is tight, the time of a step, and what it works."""
     ideals: Sequence[float | None]
@@ -122,13 +123,16 @@ class Contest(Generic[Found]):
         if not known:
             raise self._error(everything)
         best = min(known, key=lambda way: self.rank(self._results[way][0]))
-        return self._results[best], self._compared(best, alone)
+        found = self.planned(best, math.inf, KEEP) if best in alone else self._results[best]
+        return found, self._compared(best, alone)
 
     def _plan(self, way: Way, below_s: float = math.inf) -> None:
         if way in self._results or way in self._reasons:
             return
+        # A group alone is there to compare with: one plan says how fast it is.
+        keep = 1 if len(way.groups) == 1 else KEEP
         try:
-            self._results[way] = self.planned(way, below_s)
+            self._results[way] = self.planned(way, below_s, keep)
         except PlanError as error:
             self._reasons[way] = str(error)
 

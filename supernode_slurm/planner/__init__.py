@@ -1,6 +1,6 @@
 """From a workload and devices on offer to ranked plans."""
 
-from .answers import SPARE, Examined, Expected, Rejected, StageCost, is_tight
+from .answers import KEEP, SPARE, Examined, Expected, Rejected, StageCost, is_tight
 from .doors import (
     examine,
     ideal_rate,
@@ -26,6 +26,7 @@ from .workload import (
 )
 
 __all__ = [
+    "KEEP",
     "LOSSY",
     "PRECISIONS",
     "PUBLISHED",

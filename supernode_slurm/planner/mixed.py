@@ -97,17 +97,18 @@ def plan_strategy(
 def _grouped(
     workload: Workload, offers: Sequence[Offer], capabilities: Capabilities, keep: int
 ) -> tuple[Plan, ...]:
-    """Return the plans of one kind, whole on each device or sharded."""
+    """Return the plans of one kind, whole on each device or sharded: the best of both at least."""
     plans: list[Plan] = []
     reasons: list[PlanError] = []
     for way in (partial(plan_mixed, keep=keep), partial(_each_fitting, hybrid_plans)):
         try:
-            plans.extend(way(workload, offers, capabilities))
+            plans.extend(way(workload, offers, capabilities)[:keep])
         except PlanError as error:
             reasons.append(error)
     if not plans:
         raise reasons[0]
-    return tuple(sorted(plans, key=_step_time)[:keep])
+    # The faster one may leave less memory than is wished.
+    return tuple(sorted(plans, key=_step_time)[: max(keep, 2)])
 
 
 def _dynamic(

@@ -30,8 +30,8 @@ from .workload import RECOMPUTE, Capabilities, Layout, Offer, Workload
 CHUNK = 1 << 14
 """Layouts that are costed at once: large enough for numpy, small enough for the caches."""
 
-FIRST = 1 << 11
-"""Layouts that are costed first; in most searches no other can be among the best."""
+FIRST, FEW = 1 << 11, 1 << 9
+"""Layouts that are costed first; in most searches no other can be among the best, or the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,14 @@ class Search:
         if not self.space.size:
             return Ranked((), None)
         found, bounds = _Found(np.zeros(0), np.zeros((0, 6), np.int64)), self.bounds()
-        for part in rising_parts(bounds, FIRST, CHUNK):
+        first = FEW if keep == 1 else FIRST
+        for part in rising_parts(bounds, first, CHUNK):
             index = part[bounds[part] < found.limit(keep)]
             if not index.size:
                 break
             space, rows = unfolded(self.space.taken(index), self.workload, self.able)
             closer = self._bounds_of(space)
-            for few in rising_parts(closer, FIRST, CHUNK):
+            for few in rising_parts(closer, first, CHUNK):
                 some = few[closer[few] < found.limit(keep)]
                 if not some.size:
                     break
