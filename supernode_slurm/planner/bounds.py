@@ -91,9 +91,14 @@ def bounds_s(loads: Loads, layers: int, micro_batches: Values) -> Values:
     layer_s, rates = loads.layer_s, loads.rate
     ends = loads.first_s.min(axis=0) + loads.last_s.min(axis=0)
     more = loads.first_spent.min(axis=0) + loads.last_spent.min(axis=0)
-    end_s = _end_s(rates, loads.spent, loads.room, layers + more)
+    # What the ends take is no layer: it finds time where there is no room for more of these.
+    end_s = np.maximum(
+        (layers + more + loads.spent.sum(axis=0)) / rates.sum(axis=0),
+        _end_s(rates, loads.spent, loads.room, layers),
+    )
     held = np.minimum(rates * end_s - loads.spent, loads.room)
-    dealt_s = (held * layer_s).sum(axis=0) - more * layer_s.max(axis=0)
+    beyond = np.maximum(held.sum(axis=0) - layers, 0.0)
+    dealt_s = (held * layer_s).sum(axis=0) - beyond * layer_s.max(axis=0)
     # To end later, so that faster parts hold more, costs more than the micro-batch saves.
     saved = (rates * (layer_s.max(axis=0) - layer_s)).sum(axis=0)
     bound = (saved <= micro_batches - 1) & (held >= 0).all(axis=0)
@@ -107,7 +112,7 @@ def _end_s(
     rates: Values,
     spent: Values,
     rooms: Values,
-    layers: Values,
+    layers: int,
 ) -> Values:
     """Return the least common end of all parts, those that are full left out of the rest."""
     end_s = (layers + spent.sum(axis=0)) / rates.sum(axis=0)
