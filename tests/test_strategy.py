@@ -66,6 +66,12 @@ def test_grouped_takes_one_kind_and_says_what_the_others_would_reach() -> None:
     assert fast == step_s(best.plan) < slow
     said = remarks(ROOM.inventory, asked("grouped", framework="megatron"), best)
     assert f"8 a100 alone: {slow:.2f} s a step" in said
+    # It is taken, and so are the plans next to its best.
+    ask = asked("grouped", framework="megatron")
+    found = choose(ROOM, ask)
+    alone = choose(ROOM, replace(ask, cards=ask.cards[:1], limits=ask.limits[:1]))
+    assert [step_s(item.plan) for item in found] == [step_s(item.plan) for item in alone]
+    assert len(found) > 1
 
 
 def test_a_group_that_costs_more_than_it_adds_is_dropped_with_its_numbers() -> None:

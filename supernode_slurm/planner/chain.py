@@ -119,25 +119,30 @@ class _Search:
         parts, blocks = self._blocks()
         if not blocks:
             return
-        layers, kinds = self.layers, range(len(self.offers))
-        tables = [
-            table_of(mine, self.links, most, layers)
-            for mine, most in zip(parts, self._limits, strict=True)
-        ]
-        self.cramped |= any((table.room < 1).any() for table in tables)
-        # Tied tables are summed over the first and the last stage, and MTP embeds in the last what
-        # the first does: equal cuts only.
-        model = self.workload.model
-        alike = model.tied or model.mtp > 0 or not self.capabilities.meshes
-        combinations = Combinations(tables, blocks, layers, alike)
-        staged = np.array([[self.links.staged(one, other) for other in kinds] for one in kinds])
-        once_s = min(mine[0].cost.constants.step_s for mine in parts)
-        screen = Screen(tables, self.orders, staged, layers, once_s)
+        combinations, screen = self._screen(parts, blocks)
         for rows, order, bound in screen.pipelines(combinations, limit):
             chosen = tuple(parts[kind][rows[kind]] for kind in self.orders[order])
             count = self.workload.global_batch // (chosen[0].dp * chosen[0].cost.shape.micro_batch)
             yield _Candidate(chosen, count, bound)
         self.cramped |= combinations.cramped
+
+    def _screen(
+        self, parts: Sequence[Sequence[Part]], blocks: Sequence[Block]
+    ) -> tuple[Combinations, Screen]:
+        """Return the combinations of these meshes, and what tells which could be fast enough."""
+        tables = [
+            table_of(mine, self.links, most, self.layers)
+            for mine, most in zip(parts, self._limits, strict=True)
+        ]
+        self.cramped |= any((table.room < 1).any() for table in tables)
+        # Tied tables are summed over the first and the last stage, and MTP embeds in the last what
+        # the first does: equal cuts only.
+        model, kinds = self.workload.model, range(len(parts))
+        alike = model.tied or model.mtp > 0 or not self.capabilities.meshes
+        staged = np.array([[self.links.staged(one, other) for other in kinds] for one in kinds])
+        once_s = min(mine[0].cost.constants.step_s for mine in parts)
+        combinations = Combinations(tables, blocks, self.layers, alike)
+        return combinations, Screen(tables, self.orders, staged, self.layers, once_s)
 
     def _blocks(self) -> tuple[list[list[Part]], list[Block]]:
         """Return the meshes of each kind, and which of them pass on equal micro-batches."""
