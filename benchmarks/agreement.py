@@ -4,8 +4,7 @@
 
 Small random cases, the same in each run; tests/brute.py tries everything. Two results agree where
 they differ by 1e-9 of their value at most, or where neither is there. Jobs of which trying
-everything would take long are passed over. With four kinds a search may miss the best by a
-share; how far it did is printed.
+everything would take long are passed over. How far the worst missed is printed.
 """
 
 from __future__ import annotations
