@@ -20,6 +20,7 @@ from supernode_slurm.planner import (
     predict,
 )
 from supernode_slurm.planner.costs import usable_gib
+from supernode_slurm.planner.replicas import joined
 from tests.brute import replicas_compute_s, replicas_job
 from tests.test_planner import PARTS, offer, step_s, workload
 
@@ -88,6 +89,19 @@ def twice_as_fast(given_: Offer) -> Offer:
         card_matmul_bf16_tflops=2 * measured if measured else None,
     )
     return replace(given_, accelerator=faster)
+
+
+def test_a_ring_over_unlike_nodes_is_as_fast_as_the_one_with_the_fewest_cards() -> None:
+    """A lone card's node has one network card for it: two elsewhere do not end sooner."""
+    offers = [offer("h100", 1, 2), offer("a100", 1, 1)]
+    ring = [item.domain_devices * item.nic_gbs for item in joined(offers)]
+    assert ring == [pytest.approx(offers[1].nic_gbs)] * 2
+    plan = mixed(workload("llama-3.2-1b", 16, 512), offers, "torch")[0]
+    fast, slow = plan.pipelines
+    # The traffic is as long whatever the deal: it follows speed.
+    assert plan.predicted is not None
+    assert plan.predicted.breakdown_s["dp"] > plan.predicted.breakdown_s["compute"]
+    assert (fast.samples, slow.samples) == (13, 3)
 
 
 def test_every_replica_needs_a_sample_and_room_for_the_model() -> None:

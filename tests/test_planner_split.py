@@ -65,6 +65,12 @@ def test_a_million_samples_are_dealt_in_few_steps() -> None:
     assert len(calls) < 2000
 
 
+def test_equally_fast_stages_hold_as_many_layers() -> None:
+    stages = [StageLoad(0, 1.0, 9)] * 4 + [StageLoad(0, 3.0, 5)]
+    assert split_layers(13, stages, 2) == (3, 3, 3, 3, 1)
+    assert split_layers(11, stages, 1) == (3, 3, 2, 2, 1)
+
+
 def test_layers_follow_the_speed_of_the_stages() -> None:
     stages = [StageLoad(0, 3, 99), StageLoad(0, 1, 99)]
     assert split_layers(32, stages, 100) == (8, 24)

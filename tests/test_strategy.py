@@ -124,6 +124,19 @@ def test_where_no_kind_holds_the_model_alone_all_together_are_nearest() -> None:
     assert "nearest that works: --strategy mixed on h100 x 8 + a100 x 8, 71." in str(caught.value)
 
 
+def test_a_mix_that_may_be_no_faster_than_one_group_is_said_to_be_a_tie() -> None:
+    ask = asked(framework="megatron", model="mixtral-8x7b", cards="h100:32,a100:16")
+    ask = replace(ask, global_batch=256)
+    best, compared = taken(ask)
+    (alone, _) = compared.alone
+    assert alone.step_s is not None and 1 < alone.step_s / compared.step_s < 1.07
+    said = " ".join(remarks(ROOM.inventory, ask, best))
+    assert "a tie: h100 x 32 alone is 1." in said
+    assert "leaves a100 x 16 to others" in said
+    fast = asked(framework="megatron")
+    assert "a tie" not in " ".join(remarks(ROOM.inventory, fast, taken(fast)[0]))
+
+
 def test_rates_are_held_against_the_groups_and_the_bound() -> None:
     best, compared = taken(asked(framework="megatron"))
     rates = [96 / (item.step_s or 1.0) for item in compared.alone]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..inventory import Inventory
 from ..plan import Plan
+from ..planner import expected_error
 from .choose import Ask, Choice
 from .gain import in_supernode
-from .strategy import strategy_words
+from .strategy import Compared, strategy_words
 
 
 def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
@@ -14,7 +15,7 @@ def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
     found = [
         *_framework(ask, choice),
         *_worth(inventory, ask, choice),
-        *_strategy(choice),
+        *_strategy(inventory, choice),
         *_apart(choice),
         *(calibrated(inventory, choice.plan) if choice.plan.predicted else ()),
     ]
@@ -72,7 +73,7 @@ def _apart(choice: Choice) -> list[str]:
     return found
 
 
-def _strategy(choice: Choice) -> list[str]:
+def _strategy(inventory: Inventory, choice: Choice) -> list[str]:
     """Return what each group would reach without the others, and which strategy was taken."""
     compared = choice.compared
     if compared is None:
@@ -89,7 +90,24 @@ def _strategy(choice: Choice) -> list[str]:
             found.append(f"{shown}: {item.step_s:.2f} s a step, {ratio}")
         else:
             found.append(f"{shown}: {item.step_s:.2f} s a step")
-    return [*found, *strategy_words(compared), *_sharded(choice.plan)]
+    tie = _tie(compared, expected_error(choice.plan, inventory.calibration.errors).share / 2)
+    return [*found, *strategy_words(compared), *tie, *_sharded(choice.plan)]
+
+
+def _tie(compared: Compared, margin: float) -> list[str]:
+    """Return that one group alone may be as fast as several, if so."""
+    alone = [item for item in compared.alone if item.step_s is not None]
+    best = min(alone, key=lambda item: item.step_s or 0.0, default=None)
+    if len(compared.groups) == 1 or best is None or best.step_s is None:
+        return []
+    slower = best.step_s / compared.step_s - 1
+    others = " + ".join(name for name in compared.groups if name not in best.groups)
+    if not 0 <= slower <= margin:
+        return []
+    return [
+        f"a tie: {best.groups[0]} alone is {slower:.1%} slower, less than half the expected "
+        f"error, and leaves {others} to others"
+    ]
 
 
 def _sharded(plan: Plan) -> list[str]:

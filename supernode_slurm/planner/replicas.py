@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..errors import PlanError
 from ..plan import Mesh, Pipeline, Plan, Predicted, Stage
@@ -105,10 +107,21 @@ class _Kind:
             least = memory_gib(self._meshes[powers[0], kinds[-1]])
             raise nothing_fits(workload, offer, able, least)
         self._cost(range(1, largest))
+        self._sample_s = min(
+            micro_s(self._meshes[size, again]) / size
+            for again, fitting in self.sizes.items()
+            for size in fitting
+        )
 
     def end_s(self, samples: int) -> float:
         """Return the least time of one replica for its samples and its gradients."""
         return self.choice(samples).end_s
+
+    def even_s(self, samples: int, limit_s: float) -> float:
+        """Return the time of so many samples at its best speed, ``inf`` where they end too late."""
+        if self.end_s(samples) > limit_s * (1 + 1e-12):
+            return math.inf
+        return samples * self._sample_s
 
     def choice(self, samples: int) -> Run:
         """Return the way to compute so many samples on one replica that ends first."""
@@ -166,6 +179,13 @@ def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, zero:
             f"a global batch of {workload.global_batch} leaves some of the {sum(counts)} "
             "replicas without a sample; take a larger batch or fewer devices"
         )
+    # Where traffic decides, several deals end at once: of these the one that follows speed.
+    end_s = max(
+        kind.end_s(-(-share // count))
+        for kind, share, count in zip(kinds, samples, counts, strict=True)
+    )
+    even = [partial(kind.even_s, limit_s=end_s) for kind in kinds]
+    samples = split_samples(workload.global_batch, counts, even) or samples
     choices = [
         kind.choice(-(-share // count))
         for kind, share, count in zip(kinds, samples, counts, strict=True)
@@ -186,12 +206,23 @@ def plan_of_runs(
 
 
 def joined(offers: Sequence[Offer]) -> list[Offer]:
-    """Return the offers with the network of one ring over all of them, as fast as the slowest."""
+    """Return the offers with the network of one ring over all of them, as fast as the slowest.
+
+    A ring enters and leaves each fabric once, over the network cards of its devices there: the
+    fabric with the least of them holds up all others.
+    """
     if len(offers) == 1:
         return list(offers)
-    nic = min(offer.nic_gbs for offer in offers)
+    slowest = min(offer.domain_devices * offer.nic_gbs for offer in offers)
     rail = min(offer.rail_gbs or offer.nic_gbs for offer in offers)
-    return [replace(offer, network_gbs=nic * offer.node_devices, rail_gbs=rail) for offer in offers]
+    return [
+        replace(
+            offer,
+            network_gbs=slowest / offer.domain_devices * offer.node_devices,
+            rail_gbs=rail,
+        )
+        for offer in offers
+    ]
 
 
 def _pipeline(group: int, samples: int, dp: int, run: Run) -> Pipeline:

@@ -52,7 +52,7 @@ def split_layers(
         packed_s = _pipeline_s(stages, packed, micro_batches)
         if sum(packed) == total and packed_s < best_s * (1 - 1e-9):
             best, best_s = packed, packed_s
-    return best if best_s < limit_s else None
+    return _evened(best, stages) if best_s < limit_s else None
 
 
 def split_samples(
@@ -143,6 +143,21 @@ def _pack(total: int, stages: Sequence[StageLoad], slowest: float) -> tuple[int,
         counts[index] += max(0, min(left, int(most) - 1))
         left -= counts[index] - 1
     return tuple(counts)
+
+
+def _evened(split: Sequence[int], stages: Sequence[StageLoad]) -> tuple[int, ...]:
+    """Return the split with the layers of equally fast stages dealt so that none is left over.
+
+    Their sum stays, and the slowest of them becomes no slower.
+    """
+    found = list(split)
+    for layer_s in {stage.layer_s for stage in stages}:
+        mine = [index for index, stage in enumerate(stages) if stage.layer_s == layer_s]
+        total = sum(split[index] for index in mine)
+        dealt = _level(total, [stages[index] for index in mine])
+        for index, count in zip(mine, dealt, strict=True):
+            found[index] = count
+    return tuple(found)
 
 
 def _times(stages: Sequence[StageLoad], split: Sequence[int]) -> list[float]:
