@@ -217,7 +217,7 @@ def test_a_framework_that_is_not_known_on_the_cards_is_told_with_those_that_are(
     (note,) = (note for note in job.notes if "is not known to run" in note)
     assert note == (
         "torchtitan is not known to run on huawei cards, though a fork may; known there: "
-        "mindspeed, flagscale, deepspeed, hf, llamafactory, swift, torch"
+        "mindspeed, flagscale, deepspeed, hf, llamafactory, swift, hf-fsdp, torch"
     )
 
 
