@@ -3,7 +3,8 @@
 #
 # run_clm.py is that of transformers/examples/pytorch/language-modeling; any script whose
 # arguments are TrainingArguments will do. The model stands in the arguments below, where
-# sn-submit reads it; {plan} becomes batch, accumulation, precision and DeepSpeed's file.
+# sn-submit reads it; {plan} becomes batch, accumulation, precision and DeepSpeed's file,
+# with --framework hf-fsdp FSDP's.
 #SBATCH --job-name=qwen2.5-7b
 #SBATCH --time=1-00:00:00
 #SBATCH --output=%x-%j.out

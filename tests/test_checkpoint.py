@@ -103,6 +103,14 @@ def test_zeros_shards_are_made_universal(framework: str) -> None:
         assert "zero_to_fp32.py" in other.how
 
 
+def test_what_the_trainer_joins_under_fsdp_loads_at_any_size() -> None:
+    one = Layout(tp=1, dp=8, micro_batch=1, layers=(32,), zero=3)
+    for new in (replace(one, dp=16), replace(one, shard=4)):
+        found = resume("hf-fsdp", one, new)
+        assert found.works
+        assert found.how.startswith("nothing to do: the Trainer joins checkpoints")
+
+
 def test_parallel_experts_of_deepspeed_stay_where_they_are_under_zero_3() -> None:
     one = Layout(tp=1, dp=8, micro_batch=1, layers=(32,), zero=3, ep=4)
     assert not resume("deepspeed", one, replace(one, dp=16)).works

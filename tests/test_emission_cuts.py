@@ -39,7 +39,7 @@ def plan(
 
 def mesh(framework: str = "megatron", **sizes: int) -> Mesh:
     """Return a mesh with the sharding of a framework."""
-    zero = 3 if framework == "torchtitan" else 1
+    zero = 3 if framework in ("torchtitan", "hf-fsdp") else 1
     whole: dict[str, object] = {"group": 0, "tp": 1, "pp": 1, "dp": 1, "micro_batch": 1}
     whole |= {"zero": zero, "sequence_parallel": sizes.get("tp", 1) > 1} | sizes
     return Mesh(**whole)  # type: ignore[arg-type]

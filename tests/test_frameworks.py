@@ -53,6 +53,7 @@ def test_every_framework_has_its_row() -> None:
         "flagscale",
         "deepspeed",
         "hf",
+        "hf-fsdp",
         "llamafactory",
         "swift",
         "torchtitan",

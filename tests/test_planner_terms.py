@@ -220,6 +220,11 @@ LORA = {"lora_rank": 4}
             {"zero": 3, "shard": 2, "domain": 2, "nic_bs": 100},
             4 * (4 + 2 * 2) * 3000 / 2 / 1000 + 4 * 2 * (3000 / 2) / 2 / 100,
         ),
+        # Some stacks do so in each of four micro-batches.
+        (
+            {"zero": 3, "shard": 2, "domain": 2, "nic_bs": 100, "copies_each": 1},
+            4 * (4 + 2 * 2) * 3000 / 2 / 1000 + 4 * 4 * 2 * (3000 / 2) / 2 / 100,
+        ),
     ],
 )
 def test_traffic_of_pipelines_adapters_and_hybrids(changed: Values, traffic: float) -> None:

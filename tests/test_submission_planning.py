@@ -137,6 +137,20 @@ def test_a_value_that_the_script_contradicts_is_told_with_both_places(tmp_path: 
     assert [note.split()[0] for note in told] == ["--sequence=8192"]
 
 
+@pytest.mark.parametrize(
+    ("words", "contradicted"),
+    [("{plan}", False), ("--bf16", True), ("--deepspeed zero3 {plan}", True)],
+)
+def test_a_trainer_stands_on_what_the_words_of_the_plan_say(
+    tmp_path: Path, words: str, contradicted: bool
+) -> None:
+    trainer = "sn-launch python t.py --per_device_train_batch_size 1 --model_name_or_path"
+    path = written(tmp_path, f"{trainer} Qwen/Qwen2.5-7B {words}")
+    job = prepared(f"--framework hf-fsdp --cards h100:8 {path}")
+    assert job.choice.plan.framework == "hf-fsdp"
+    assert any("the script itself says hf" in note for note in job.notes) == contradicted
+
+
 USUAL = {
     "nvidia": "megatron",
     "amd": "megatron",
@@ -217,7 +231,7 @@ def test_a_framework_that_is_not_known_on_the_cards_is_told_with_those_that_are(
     (note,) = (note for note in job.notes if "is not known to run" in note)
     assert note == (
         "torchtitan is not known to run on huawei cards, though a fork may; known there: "
-        "mindspeed, flagscale, deepspeed, hf, llamafactory, swift, torch"
+        "mindspeed, flagscale, deepspeed, hf, llamafactory, swift, hf-fsdp, torch"
     )
 
 

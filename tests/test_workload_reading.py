@@ -445,13 +445,49 @@ accelerate launch --num_machines 2 --config_file fsdp.yaml run_clm.py \\
         "train": "lora",
         "lora-rank": "64",
         "precision": "bf16",
-        "framework": "hf",
+        "framework": "hf-fsdp",
     }
     assert found.origins["precision"] == "fsdp.yaml:2:18"
+    assert found.origins["framework"] == "fsdp.yaml:1:19"
     assert found.notes == (
         "train.sh:5: only the batch of each device is said: the global batch is that times the "
         "data-parallel size",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "framework"),
+    [
+        ("--fsdp", "hf-fsdp"),
+        ("--fsdp --bf16 true", "hf-fsdp"),
+        ("--fsdp {plan}", "hf-fsdp"),
+        ("--fsdp 'full_shard auto_wrap'", "hf-fsdp"),
+        ("--fsdp ''", "hf"),
+        ("--fsdp false", "hf"),
+        ("--fsdp $UNSET", "hf"),
+        # The Trainer refuses both; a file that is there was meant.
+        ("--fsdp --deepspeed zero3", "hf"),
+    ],
+)
+def test_the_trainer_shards_by_fsdp_where_that_is_on(
+    tmp_path: Path, words: str, framework: str
+) -> None:
+    base = "python t.py --model_name_or_path gpt2 --per_device_train_batch_size 2"
+    assert read(f"{base} {words}", tmp_path).values["framework"] == framework
+
+
+def test_accelerate_and_files_turn_fsdp_on_and_unknown_or_other_ways_are_told(
+    tmp_path: Path,
+) -> None:
+    base = "t.py --model_name_or_path gpt2"
+    assert read(f"accelerate launch --use_fsdp {base}").values["framework"] == "hf-fsdp"
+    text = "model_name_or_path: gpt2\nper_device_train_batch_size: 1\nfsdp:"
+    write(tmp_path, off_DOT_yaml=f"{text} ''\n", on_DOT_yaml=f"{text} full_shard\n")
+    assert read("python t.py on.yaml", tmp_path).values["framework"] == "hf-fsdp"
+    assert read("python t.py off.yaml", tmp_path).values["framework"] == "hf"
+    assert "fsdp is not known: $UNSET" in read(f"python {base} --fsdp $UNSET").notes[0]
+    partly = read(f"python {base} --fsdp shard_grad_op").notes[0]
+    assert partly.endswith("shard_grad_op is not planned, but full_shard")
 
 
 def test_a_directory_goes_before_a_name_and_unread_paths_are_not_guessed(tmp_path: Path) -> None:
@@ -751,6 +787,7 @@ EVERY_FRAMEWORK = (
     "flagscale train x --config x.yaml",
     "deepspeed train.py --deepspeed --deepspeed_config x.json",
     "python train.py --per_device_train_batch_size 1",
+    "python train.py --per_device_train_batch_size 1 --fsdp",
     "llamafactory-cli train x.yaml",
     "swift sft --model gpt2",
     "python -m torchtitan.train --training.seq_len 4096",

@@ -1,13 +1,14 @@
 """Whether training goes on from a checkpoint under another layout, and what that takes.
 
-Read in the frameworks' sources, nothing was saved or loaded: Megatron-LM and FlagScale in
-megatron-core 0.16.1 (``core/optimizer/distrib_optimizer.py``) and the Megatron-LM of FlagScale
-0.8.0 (``training/checkpointing.py``); MindSpeed-LLM in Ascend/MindSpeed-LLM@43aabd5
+Saved and loaded was what the Trainer writes under FSDP, by Transformers 5.24 and Accelerate
+1.15.0; there SHARDED_STATE_DICT, which is not planned, loads at any size too, and ``accelerate
+merge-weights`` joins its weights (``utils/fsdp_utils.py``, read). All others were read in the
+frameworks' sources, nothing was saved or loaded: Megatron-LM and FlagScale in megatron-core 0.16.1
+(``core/optimizer/distrib_optimizer.py``) and the Megatron-LM of FlagScale 0.8.0
+(``training/checkpointing.py``); MindSpeed-LLM in Ascend/MindSpeed-LLM@43aabd5
 (``mcore/checkpoint_resume.md``) and @3ff98d4 (``checkpoint_convert_hf_mcore.md``); DeepSpeed
 0.19.8 (``runtime/engine.py``, ``checkpoint/ds_to_universal.py``); torchtitan 0.3.0
-(``components/dataloader.py``, ``checkpointer/dcp.py``). Under Accelerate's FSDP, which is not
-planned, SHARDED_STATE_DICT loads at any size, and ``accelerate merge-weights`` joins the weights
-(accelerate 1.15.0, ``utils/fsdp_utils.py``).
+(``components/dataloader.py``, ``checkpointer/dcp.py``).
 """
 
 from __future__ import annotations
@@ -162,10 +163,16 @@ def _torch(old: Layout, new: Layout) -> Resume:
     )
 
 
+def _fsdp(old: Layout, new: Layout) -> Resume:
+    """What rank 0 writes is whole."""
+    return Resume(True, "nothing to do: the Trainer joins checkpoints and cuts them on load")
+
+
 _BY_NAME: dict[str, Callable[[Layout, Layout], Resume]] = {
     "megatron": _megatron,
     "flagscale": _megatron,
     "mindspeed": _mindspeed,
     "torchtitan": _torchtitan,
+    "hf-fsdp": _fsdp,
     "torch": _torch,
 }

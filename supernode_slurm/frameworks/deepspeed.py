@@ -16,7 +16,8 @@ from ..errors import PlanError
 from ..plan import Mesh, Plan
 from ..planner.constants import DEFAULT
 from .buckets import bandwidth_bs, best_bytes, card_of
-from .single import model_of, single
+from .replicated import accumulation, batch, flag, options, replicated
+from .single import model_of
 
 FILE = "deepspeed.json"
 
@@ -43,7 +44,7 @@ def config(plan: Plan) -> str:
     sections: dict[str, object] = {
         "train_batch_size": plan.global_batch,
         "train_micro_batch_size_per_gpu": mesh.micro_batch,
-        "gradient_accumulation_steps": _accumulation(plan, mesh),
+        "gradient_accumulation_steps": accumulation(plan, mesh),
         plan.precision: {"enabled": True},
         "communication_data_type": _summed(plan),
         "zero_optimization": _zero(plan, mesh),
@@ -68,17 +69,16 @@ def arguments(plan: Plan) -> list[str]:
         return ["--deepspeed", "--deepspeed_config", file]
     recompute = mesh.recompute == "full"
     pairs = {
-        "per_device_train_batch_size": str(mesh.micro_batch),
-        "gradient_accumulation_steps": str(_accumulation(plan, mesh)),
+        **batch(plan, mesh),
         **_precision(plan),
-        "gradient_checkpointing": _flag(recompute),
+        "gradient_checkpointing": flag(recompute),
         "deepspeed": file,
     }
     if plan.framework == "llamafactory":
         del pairs["gradient_checkpointing"]
-        pairs["disable_gradient_checkpointing"] = _flag(not recompute)
+        pairs["disable_gradient_checkpointing"] = flag(not recompute)
         return [f"{name}={value}" for name, value in pairs.items()]
-    return [word for name, value in pairs.items() for word in (f"--{name}", value)]
+    return options(pairs)
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
@@ -97,31 +97,10 @@ def notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _mesh(plan: Plan) -> Mesh:
-    pipeline, mesh = single(plan, "DeepSpeed")
-    if (mesh.tp, mesh.cp, len(pipeline.stages)) != (1, 1, 1):
-        raise PlanError(
-            f"{plan.framework} is planned with data parallelism alone, the plan has tp {mesh.tp}, "
-            f"cp {mesh.cp}, pp {len(pipeline.stages)}; take dp {plan.devices} under ZeRO-3"
-        )
-    if mesh.recompute == "selective":
-        raise PlanError(
-            f"{plan.framework} recomputes whole layers or nothing, the plan only their MLP; "
-            "take recompute full"
-        )
-    if mesh.etp > 1 or (mesh.ep > 1 and plan.framework != "deepspeed"):
-        raise PlanError(
-            f"{plan.framework} is not planned with parallel experts (ep {mesh.ep}, etp {mesh.etp})"
-            "; take 1, or for ep plan for deepspeed"
-        )
+    mesh = replicated(plan, "DeepSpeed")
     if mesh.shard not in (0, mesh.dp):
         raise PlanError(f"{plan.framework} shards over all {mesh.dp} devices, not {mesh.shard}")
-    if plan.precision not in ("bf16", "fp16"):
-        raise PlanError(f"{plan.framework} trains in bf16 or fp16, the plan in {plan.precision}")
     return mesh
-
-
-def _accumulation(plan: Plan, mesh: Mesh) -> int:
-    return plan.global_batch // (mesh.micro_batch * mesh.dp)
 
 
 def _precision(plan: Plan) -> dict[str, str]:
@@ -133,10 +112,6 @@ def _precision(plan: Plan) -> dict[str, str]:
 def _summed(plan: Plan) -> str:
     """Return what gradients are summed in; 8-bit ones are quantised by ZeRO-3 itself."""
     return plan.reduction if plan.reduction in ("fp32", "bf16") else plan.precision
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _zero(plan: Plan, mesh: Mesh) -> dict[str, object]:

@@ -1,10 +1,10 @@
 """A plan in the words and files of its training framework.
 
 Megatron-LM and MindSpeed-LLM take arguments, DeepSpeed and what stands on it (HF Trainer,
-LLaMA-Factory, ms-swift) a ``deepspeed.json`` and arguments, torchtitan arguments, FlagScale a
-``flagscale.yaml`` or the same as arguments. A plain PyTorch loop is told by SN_* variables and
-``supernode_slurm.runtime``. Words may hold ``{NAME}`` of one of the files, which the launcher
-replaces by its path.
+LLaMA-Factory, ms-swift) a ``deepspeed.json`` and arguments, the Trainer with FSDP a ``fsdp.json``
+and arguments, torchtitan arguments, FlagScale a ``flagscale.yaml`` or the same as arguments. A
+plain PyTorch loop is told by SN_* variables and ``supernode_slurm.runtime``. Words may hold
+``{NAME}`` of one of the files, which the launcher replaces by its path.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..plan import Plan
-from ..runtime.rank import job_variables, part_of, part_variables
-from . import deepspeed, flagscale, megatron, torchtitan
+from ..runtime.rank import accelerate_variables, job_variables, part_of, part_variables
+from . import deepspeed, flagscale, fsdp, megatron, torchtitan
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class Emitted:
     files: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By whose they are: what sn-launch sets for a loop that has nothing else to go by."""
+    """By whose they are: what sn-launch sets for a loop that has nothing else to go by, or for
+    what the words of a framework cannot say."""
 
 
 def emit(plan: Plan) -> Emitted:
@@ -46,6 +47,9 @@ def emit(plan: Plan) -> Emitted:
     if name in ("deepspeed", "hf", "llamafactory", "swift"):
         files = {deepspeed.FILE: deepspeed.config(plan)}
         return Emitted(tuple(deepspeed.arguments(plan)), files, deepspeed.notes(plan))
+    if name == "hf-fsdp":
+        words, files = tuple(fsdp.arguments(plan)), fsdp.files(plan)
+        return Emitted(words, files, fsdp.notes(plan), _of_accelerate(plan))
     return Emitted(variables=_variables(plan))
 
 
@@ -57,6 +61,11 @@ def ranks(plan: Plan) -> dict[str, tuple[int, int]]:
             found[plan.groups[mesh.group].name] = (start, start + mesh.devices - 1)
             start += mesh.devices
     return found
+
+
+def _of_accelerate(plan: Plan) -> dict[str, dict[str, str]]:
+    found = {name: str(value) for name, value in accelerate_variables(plan).items()}
+    return {"all ranks": found} if found else {}
 
 
 def _variables(plan: Plan) -> dict[str, dict[str, str]]:

@@ -10,7 +10,8 @@ A plain PyTorch loop runs wherever PyTorch does. What is not here may have a for
 - MindSpeed-LLM: Ascend alone
 - torchtitan: ``.github/workflows/integration_test_8gpu_rocm.yaml`` beside those for NVIDIA
 - DeepSpeed: ``accelerator/`` of deepspeedai/DeepSpeed (cuda, npu, mlu, supa)
-- HF Trainer: the distributed types of huggingface/accelerate 16cb6eb (NPU, MLU, MUSA)
+- HF Trainer: the distributed types of huggingface/accelerate 16cb6eb (NPU, MLU, MUSA); with FSDP
+  those that ``AcceleratorState`` of 1.15.0 has it for (the same)
 - LLaMA-Factory: ``docker/`` of hiyouga/LLaMA-Factory (cuda, rocm, npu)
 - ms-swift: the pages on NPU, AMD and MetaX of its documentation 4.3
 """
@@ -22,15 +23,15 @@ from collections.abc import Collection
 from ..planner import Capabilities
 from .table import capabilities, names
 
-_ON_DEEPSPEED = ("deepspeed", "hf", "llamafactory", "swift")
+_MANY = ("deepspeed", "hf", "llamafactory", "swift", "hf-fsdp")
 
 _KNOWN = {
-    "nvidia": ("megatron", "flagscale", "torchtitan", *_ON_DEEPSPEED),
-    "amd": ("megatron", "torchtitan", *_ON_DEEPSPEED),
-    "huawei": ("mindspeed", "flagscale", *_ON_DEEPSPEED),
-    "cambricon": ("flagscale", "deepspeed", "hf"),
+    "nvidia": ("megatron", "flagscale", "torchtitan", *_MANY),
+    "amd": ("megatron", "torchtitan", *_MANY),
+    "huawei": ("mindspeed", "flagscale", *_MANY),
+    "cambricon": ("flagscale", "deepspeed", "hf", "hf-fsdp"),
     "hygon": ("flagscale", "megatron"),
-    "mthreads": ("flagscale", "hf"),
+    "mthreads": ("flagscale", "hf", "hf-fsdp"),
     "metax": ("flagscale", "swift"),
     "iluvatar": ("flagscale",),
     "kunlunxin": ("flagscale",),

@@ -3,7 +3,8 @@
 Read in the frameworks' sources: NVIDIA/Megatron-LM d98e8a6, Ascend/MindSpeed-LLM c77308a,
 Ascend/MindSpeed fad5ae8, FlagOpen/FlagScale da4935e, deepspeedai/DeepSpeed edaa722 and release
 0.19.8, pytorch/torchtitan b5bcd76 and release 0.3.0. HF Trainer, LLaMA-Factory and ms-swift are
-planned as what they run on, DeepSpeed.
+planned as what they run on, DeepSpeed; hf-fsdp is the Trainer with FSDP2, of Transformers 5.24 and
+Accelerate 1.15.0.
 
 Each of them runs a mixture of experts: where experts cannot be parallel, each device has all
 of them. FlagScale on devices of one kind is the Megatron-LM inside it. Between meshes it has
@@ -105,6 +106,10 @@ _TABLE = {
         # AutoEP, of DeepSpeed alone: not tried below the Trainer and what stands on it.
         replace(_DEEPSPEED, experts=True, whole_experts=True),
         *(replace(_DEEPSPEED, name=name) for name in ("hf", "llamafactory", "swift")),
+        # Weights that stay after the forward pass (reshard_after_forward) are no ZeRO-2: each
+        # micro-batch gathers them anew. Sums are in the precision of the weights:
+        # set_mixed_precision of Accelerate's plugin.
+        replace(_DEEPSPEED, name="hf-fsdp", zero=(3,), hybrid=True, reductions=("bf16",)),
         Capabilities(
             name="torchtitan",
             tensor=True,

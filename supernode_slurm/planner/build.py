@@ -109,6 +109,7 @@ def software_of(workload: Workload, stack: Stack, constants: Constants) -> Softw
         "logit_bytes": stack.logit_bytes,
         "saves_products": stack.saves == "products",
         "whole_transfers": stack.whole_transfers,
+        "copies_each": stack.copies_each,
         "adapter_passes": stack.adapter_passes,
     }
     return Software(**{name: numbers(value) for name, value in values.items()})

@@ -154,6 +154,7 @@ class Software:
     logit_bytes: Numbers
     saves_products: Numbers
     whole_transfers: Numbers
+    copies_each: Numbers
     adapter_passes: Numbers
 
 

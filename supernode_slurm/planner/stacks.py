@@ -37,6 +37,8 @@ class Stack:
     """Memory per logit: 16-bit logits (2), 32-bit softmax (4), gradient in place (2)."""
     whole_transfers: bool = False
     """Each tensor-parallel rank sends all activations to the next stage, not its part."""
+    copies_each: bool = False
+    """The copies of a hybrid are summed with each micro-batch, not once a step."""
     adapter_passes: int = 2
     """Of LoRA: over an adapted map's output, to scale and to add; PEFT's layers take five."""
     saves: str = ""
@@ -91,6 +93,8 @@ STACKS = {
         ),
         # communication_data_type is that of the weights: frameworks/deepspeed.py.
         replace(_TORCH, name="deepspeed", wire_bytes=2),
+        # Its sums are in the weights' precision, and due with each micro-batch: frameworks/fsdp.py.
+        replace(_TORCH, name="hf-fsdp", wire_bytes=2, copies_each=True),
         replace(
             _MEGATRON_2021,
             name="deepspeed-2021",
@@ -126,6 +130,7 @@ OF_FRAMEWORK = {
     "hf": "deepspeed",
     "llamafactory": "deepspeed",
     "swift": "deepspeed",
+    "hf-fsdp": "hf-fsdp",
     "torch": "torch",
 }
 """What the planner takes for each framework: the newest release that published runs show,

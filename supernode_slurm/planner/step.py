@@ -184,10 +184,11 @@ def sync_s(
     rounds = np.where((cut.zero == 2) | resharded(cut), count, 1.0)
     kinds = [2 * reduce, reduce + gather, reduce + gather / rounds, reduce + 2 * gather]
     traffic = rounds * np.choose(cut.zero.astype(np.intp), kinds)
-    # The copies of a hybrid are summed once a step.
+    # The copies of a hybrid are summed once a step, or with each micro-batch.
     copied = _copies_s(case, groups[0], trained)
     copied = copied + np.where(frozen, 0.0, _copies_s(case, groups[1], experts))
-    traffic = traffic + software.wire_bytes * copied
+    often = np.where(software.copies_each > 0, count, 1.0)
+    traffic = traffic + software.wire_bytes * often * copied
     backward = np.where(frozen, 0.5, 2 / 3)
     cover = rounds * time * np.where(cut.zero == 0, backward, 1.0)
     hidden = np.minimum(constants.data_hidden * traffic, cover)

@@ -158,7 +158,20 @@ def job_variables(plan: Plan | None) -> dict[str, object]:
         found.update({"SN_SHARES": fold_runs(samples), "SN_MICRO_BATCHES": fold_runs(sizes)})
     if plan.rebalance:
         found["SN_REBALANCE"] = 1
+    found.update(accelerate_variables(plan))
     return found
+
+
+def accelerate_variables(plan: Plan) -> dict[str, object]:
+    """Return by what Accelerate shards over a part of the replicas; no argument says it."""
+    mesh = plan.pipelines[0].meshes[0]
+    if plan.framework != "hf-fsdp" or mesh.shard in (0, mesh.dp):
+        return {}
+    return {
+        "ACCELERATE_USE_PARALLELISM_CONFIG": "true",
+        "PARALLELISM_CONFIG_DP_REPLICATE_SIZE": mesh.dp // mesh.shard,
+        "PARALLELISM_CONFIG_DP_SHARD_SIZE": mesh.shard,
+    }
 
 
 def part_variables(part: Part | None) -> dict[str, object]:

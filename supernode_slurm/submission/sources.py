@@ -88,12 +88,22 @@ def _overruled(found: Settings, read: Found, script: Script) -> list[str]:
     """Return a note for each value that the script trains with and the plan does not."""
     # A model has many names; the words of the plan bring these.
     silent = {"model"} | ({"precision", "global-batch"} if "{plan}" in script.text else set())
+    if _open_trainer(found, read, script):
+        silent.add("framework")
     return [
         f"{found.said(name)} is planned, the script itself says {value} ({read.origins[name]}): "
         "make them agree"
         for name, value in read.values.items()
         if name not in silent and found.values.get(name, value) != value
     ]
+
+
+def _open_trainer(found: Settings, read: Found, script: Script) -> bool:
+    """Say whether the plan's words alone decide what the script's Trainer stands on."""
+    asked = (found.values.get("framework"), read.values.get("framework"))
+    return (
+        asked == ("hf-fsdp", "hf") and "{plan}" in script.text and "--deepspeed" not in script.text
+    )
 
 
 def _directives(script: Script) -> list[tuple[str, str, Where]]:

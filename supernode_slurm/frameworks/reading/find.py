@@ -98,6 +98,14 @@ class _Command:
         rest = self.words[at + 1 :]
         return list(takewhile(lambda word: not word.text.startswith("-"), rest))
 
+    def is_bare(self, option: str) -> bool:
+        """Say whether an option stands without a value; ``{plan}`` behind it is none."""
+        texts = [word.text for word in self.words]
+        if option not in texts:
+            return False
+        at = texts.index(option) + 1
+        return at == len(texts) or texts[at].startswith(("-", "{"))
+
     def file(self, words: Sequence[Word], *options: str) -> str:
         """Return the file that an option names, or one of some words; note one not known."""
         named = [self.options[name] for name in options if name in self.options]
@@ -296,5 +304,8 @@ def _trained(reading: Reading, command: _Command, framework: str) -> Reading:
         }
     huggingface.read(reading, command.job)
     names = ("deepspeed", "deepspeed_config", *huggingface.OWN)
-    reading.put("framework", framework, reading.origin(*names) or command.words[0].origin)
+    origin = reading.origin(*names) or command.words[0].origin
+    if framework == "hf" and (place := huggingface.fsdp(reading, command.is_bare("--fsdp"))):
+        framework, origin = "hf-fsdp", place
+    reading.put("framework", framework, origin)
     return reading

@@ -34,6 +34,8 @@ _KINDS = ("finetuning_type", "tuner_type", "train_type", "sft_type")
 _ADAPTERS = ("lora", "qlora", "longlora", "adalora", "dora", "rslora")
 _PRECISIONS = {"bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "fp16": "fp16", "fp8": "fp8"}
 _QUANTIZED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
+_NOT_PLANNED = ("shard_grad_op", "no_shard", "hybrid_shard_zero2")
+"""Values of --fsdp up to Transformers 5 that keep weights whole."""
 _ZERO = re.compile(r"zero([0-3])(?:_offload)?\Z")
 
 
@@ -123,6 +125,27 @@ def _deepspeed(reading: Reading, options: Options) -> None:
     )
     for name, value in below.values.items():
         reading.put(name, value, below.origins[name])
+
+
+def fsdp(reading: Reading, bare: bool) -> str:
+    """Return where FSDP is asked for, empty if it is not; DeepSpeed beside it counts.
+
+    ``bare``: the option stands without a value, which turns it on.
+    """
+    if runs_deepspeed(reading):
+        return ""
+    if bare:
+        return reading.origin("fsdp")
+    value = reading.get("fsdp")
+    if value is not None and value.text.lower() not in ("", "false"):
+        for word in value.text.split():
+            if word in _NOT_PLANNED:
+                reading.notes.append(f"{value.origin}: {word} is not planned, but full_shard")
+        return value.origin
+    kind = reading.options.get("distributed_type")
+    if kind is not None and kind.text.upper() == "FSDP":
+        return kind.origin
+    return reading.origin("use_fsdp") if reading.is_set("use_fsdp") else ""
 
 
 def runs_deepspeed(reading: Reading) -> bool:
