@@ -411,7 +411,7 @@ def test_a_mixture_is_read_and_planned_where_it_fits(tmp_path: Path) -> None:
     assert words.count("does not fit on 8 x") >= 2
     mixed = CliRunner().invoke(cli, [*asked, "h100:64,a100:16"], standalone_mode=False)
     assert isinstance(mixed.exception, PlanError)
-    assert "is a mixture of experts" in str(mixed.exception)
+    assert "does not fit on 64 x h100-sxm + 16 x a100-sxm-80g" in str(mixed.exception)
 
 
 def test_the_table_of_models_tells_kind_and_active_parameters() -> None:
