@@ -16,6 +16,7 @@ from supernode_slurm.planner import (
     Workload,
     chain,
     plan_mixed,
+    plan_strategy,
     plan_uniform,
     predict,
 )
@@ -271,3 +272,40 @@ def test_faster_cards_never_make_the_best_mixed_plan_slower() -> None:
         before = step_s(mixed(asked, [A100, H100], framework)[0])
         after = step_s(mixed(asked, [A100, replace(H100, accelerator=faster)], framework)[0])
         assert after <= before * (1 + 1e-9)
+
+
+def planned_alone(model: str, batch: int, cards: str = "h100", framework: str = "torch") -> Plan:
+    asked = replace(workload(model, batch), framework=framework)
+    return plan_strategy("mixed", asked, [offer(cards, 1)], capabilities(framework))[0]
+
+
+def test_a_loop_on_one_kind_shards_what_no_card_holds_whole() -> None:
+    plan = planned_alone("llama-2-13b", 64, "a100")
+    (mesh,) = plan.pipelines[0].meshes
+    assert (mesh.zero, mesh.dp) == (3, 8)
+    with pytest.raises(PlanError, match="does not fit on 8 x h100") as caught:
+        planned_alone("llama-3-70b", 64)
+    # 70.6e9 parameters at 18 bytes over 8 devices are 148 GiB before any activation.
+    assert 147 < float(str(caught.value).split("at least ")[1].split(maxsplit=1)[0]) < 170
+
+
+def test_a_loop_on_one_kind_is_never_slower_for_the_choice() -> None:
+    asked = replace(workload("llama-3-8b", 64), framework="torch")
+    whole = plan_uniform(asked, offer("h100", 1), capabilities("torch"))[0]
+    assert step_s(planned_alone("llama-3-8b", 64)) < step_s(whole)
+
+
+def test_a_loop_on_one_kind_deals_any_batch() -> None:
+    plan = planned_alone("llama-3-8b", 97)
+    assert [pipeline.samples for pipeline in plan.pipelines] == [97]
+    assert plan.pipelines[0].meshes[0].dp == 8
+    with pytest.raises(PlanError, match="97 does not divide"):
+        planned_alone("llama-3-8b", 97, framework="deepspeed")
+
+
+def test_a_precision_that_was_asked_for_is_no_other() -> None:
+    asked = replace(workload("llama-2-7b", 96), framework="megatron")
+    offers = [offer("h100", 1), offer("v100-sxm-16g", 1)]
+    assert mixed(asked, offers, "megatron")[0].precision == "fp16"
+    with pytest.raises(PlanError, match="v100-sxm-16g have no units for bf16, which was asked for"):
+        mixed(replace(asked, exact=True), offers, "megatron")

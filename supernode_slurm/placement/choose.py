@@ -50,6 +50,8 @@ class Ask:
     sequence: int = 4096
     global_batch: int = 1024
     precision: str = "bf16"
+    exact: bool = False
+    """The user or the script named the precision."""
     training: str = "full"
     """``full`` or ``lora``."""
     lora_rank: int = 16
@@ -338,6 +340,7 @@ def workload_of(ask: Ask, model: Model) -> Workload:
         sequence=ask.sequence,
         global_batch=ask.global_batch,
         precision=ask.precision,
+        exact=ask.exact,
         framework=ask.able.name,
         training=ask.training,
         lora_rank=ask.lora_rank,

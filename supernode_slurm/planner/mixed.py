@@ -77,7 +77,7 @@ def plan_strategy(
     """Return the best plans of a strategy that use all devices of all offers, best first.
 
     Plans that take ``below_s`` or longer need not be among them. ``mixed``: as ``plan_mixed``.
-    ``grouped``: one offer, of frameworks that can also with weights sharded within its domains.
+    One offer: of frameworks that can also with unequal samples, and with sharded weights.
     ``dynamic``: replicas whose shares follow their measured step times. ``hierarchical``: as
     ``hybrid_plans``. Raises ``PlanError``.
     """
@@ -87,28 +87,40 @@ def plan_strategy(
         return with_sizes(
             lambda asked: _each_fitting(hybrid_plans, asked, offers, capabilities), workload
         )
-    if strategy == "grouped" and capabilities.sharded_replicas and workload.fixed == Fixed():
-        return _grouped(workload, offers, capabilities, keep)
-    if len(offers) == 1 or below_s < math.inf:
+    if len(offers) == 1:
+        return _alone(workload, offers, capabilities, keep)
+    if below_s < math.inf:
         return plan_mixed(workload, offers, capabilities, keep, below_s)
     return with_sizes(lambda asked: plan_mixed(asked, offers, capabilities, keep), workload)
 
 
-def _grouped(
+def _alone(
     workload: Workload, offers: Sequence[Offer], capabilities: Capabilities, keep: int
 ) -> tuple[Plan, ...]:
-    """Return the plans of one kind, whole on each device or sharded: the best of both at least."""
+    """Return the plans of one kind: of equal shares, and of others that the framework can deal.
+
+    These are whole samples where they do not divide, and sharded weights. The best of each way is
+    among them at least.
+    """
+    ways: list[Callable[[], tuple[Plan, ...]]] = [
+        lambda: plan_uniform(workload, offers[0], capabilities, keep)
+    ]
+    if capabilities.uneven_samples and workload.global_batch % offers[0].devices:
+        ways.append(lambda: _each_fitting(replica_plans, workload, offers, capabilities))
+    if capabilities.sharded_replicas and offers[0].devices > 1:
+        ways.append(lambda: _each_fitting(hybrid_plans, workload, offers, capabilities))
     plans: list[Plan] = []
     reasons: list[PlanError] = []
-    for way in (partial(plan_mixed, keep=keep), partial(_each_fitting, hybrid_plans)):
+    for way in ways:
         try:
-            plans.extend(way(workload, offers, capabilities)[:keep])
+            plans.extend(way()[:keep])
         except PlanError as error:
             reasons.append(error)
     if not plans:
-        raise reasons[0]
+        # Sharded weights need the least memory; sizes that are fixed are none of theirs.
+        raise reasons[-1 if workload.fixed == Fixed() else 0]
     # The faster one may leave less memory than is wished.
-    return tuple(sorted(plans, key=_step_time)[: max(keep, 2)])
+    return tuple(sorted(plans, key=_step_time)[: max(keep, len(ways))])
 
 
 def _dynamic(

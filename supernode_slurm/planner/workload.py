@@ -70,6 +70,8 @@ class Workload:
     """Of ``REDUCTIONS``: in what replicas sum gradients; empty: as the software does."""
     spare: float = 0.0
     """Share of the memory of a device that plans leave, unless none then fits."""
+    exact: bool = False
+    """The precision was asked for: no other one stands in for it."""
 
     def __post_init__(self) -> None:
         if self.sequence < 1 or self.global_batch < 1:
@@ -225,7 +227,10 @@ class Layout:
 
 
 def agree_precision(workload: Workload, offers: Sequence[Offer], able: Capabilities) -> Workload:
-    """Return the workload in a precision that all devices have: fp16 where bf16 is missing."""
+    """Return the workload in a precision that all devices have: fp16 where bf16 is missing.
+
+    Raises ``PlanError``, also where bf16 was asked for and is missing.
+    """
     wanted = workload.precision
     if workload.reduction and workload.reduction not in able.reductions:
         raise PlanError(
@@ -239,8 +244,15 @@ def agree_precision(workload: Workload, offers: Sequence[Offer], able: Capabilit
     fallback = ("fp16",) if wanted == "bf16" and "fp16" in able.precisions else ()
     cards = [offer.accelerator for offer in offers]
     for precision in (wanted, *fallback):
-        if all(card.peak_tflops(precision) for card in cards):
-            return replace(workload, precision=precision)
+        if not all(card.peak_tflops(precision) for card in cards):
+            continue
+        if workload.exact and precision != wanted:
+            lacking = [card.id for card in cards if not card.peak_tflops(wanted)]
+            raise PlanError(
+                f"{' and '.join(lacking)} have no units for {wanted}, which was asked for: take "
+                f"{precision} (--precision, or in the script), or other cards"
+            )
+        return replace(workload, precision=precision)
     for card in cards:
         if not any(map(card.peak_tflops, (wanted, *fallback))):
             raise cannot_plan(card, (wanted, *fallback))

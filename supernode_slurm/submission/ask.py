@@ -76,6 +76,7 @@ def make_ask(
         sequence=_positive(said, "sequence"),
         global_batch=_global_batch(said, able, devices),
         precision=_precision(said),
+        exact="precision" in said.values,
         training=training,
         lora_rank=_positive(said, "lora-rank") if training == "lora" else 1,
         fixed=_fixed(said),
