@@ -14,7 +14,16 @@ from supernode_slurm import hostlist
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, emit, names
 from supernode_slurm.inventory import Inventory, load
-from supernode_slurm.placement import Choice, Room, choose, inventory_view, remarks
+from supernode_slurm.placement import (
+    Choice,
+    Limits,
+    Room,
+    Wanted,
+    choose,
+    find_slots,
+    inventory_view,
+    remarks,
+)
 from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage, dumps, loads
 from supernode_slurm.planner import Fixed, Offer, predict
 from supernode_slurm.planner.costs import usable_gib
@@ -92,10 +101,38 @@ def test_a_job_never_lies_across_networks_that_do_not_meet(tmp_path: Path) -> No
         chosen(inventory, model="llama-3-8b", cards=128)
 
 
-def test_kinds_in_networks_that_do_not_meet_make_no_job(tmp_path: Path) -> None:
+def test_kinds_in_networks_that_do_not_meet_are_never_in_one_job(tmp_path: Path) -> None:
     inventory = two_fabrics(tmp_path, "a100-sxm-80g")
-    with pytest.raises(PlanError, match="never spans networks that do not meet: pa on left"):
-        chosen(inventory, model="llama-3-8b", cards="h100:8,a100:8")
+    said = {"model": "llama-3-8b", "cards": "h100:8,a100:8", "framework": "megatron"}
+    best = chosen(inventory, **said)[0]
+    assert [group.name for group in best.plan.groups] == ["h100"]
+    assert best.compared is not None
+    (dropped,) = best.compared.dropped
+    assert dropped.group == "a100 x 8" and dropped.with_s is None
+    assert "never spans networks that do not meet: pa on left, pb on right" in dropped.why
+    near = f"nearest that works: --strategy grouped on h100 x 8, {step_s(best.plan):.2f} s a step"
+    with pytest.raises(PlanError) as caught:
+        chosen(inventory, **said, strategy="mixed")
+    assert str(caught.value).endswith(f"pa on left, pb on right; {near}")
+
+
+def test_kinds_on_one_network_are_mixed_and_what_lies_elsewhere_is_dropped(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "inventory.yaml"
+    more = """  - name: pc
+    nodes: {hosts: "c[1-8]", devices: {l40s: 8}, sockets: 2, cores: 32, memory: 1000 GiB}
+partitions:"""
+    text = FABRICS.replace("partitions:", more).replace("[pa, pb]", "[pa, pb, pc]")
+    text = text.replace('rb: ["b[1-8]"]', 'rb: ["c[1-8]"]')
+    text = text.replace('la: ["a[1-8]"]', 'la: ["a[1-8]", "b[1-8]"]')
+    path.write_text(text.replace("KIND", "a100-sxm-80g"), "utf-8")
+    cards = "h100:8,l40s:8,a100:8"
+    best = chosen(load(path), model="llama-3-8b", cards=cards, global_batch=96)[0]
+    assert sorted(group.name for group in best.plan.groups) == ["a100", "h100"]
+    assert best.compared is not None
+    (dropped,) = best.compared.dropped
+    assert dropped.group == "l40s x 8" and "do not meet" in dropped.why
 
 
 def test_networks_that_do_not_meet_have_roots_of_their_own(tmp_path: Path) -> None:
@@ -127,15 +164,45 @@ def test_unlike_cards_of_the_same_nodes_are_cut_by_kind(framework: str) -> None:
         assert 0 < need <= room[group.name]
 
 
-def test_slurm_cannot_give_two_kinds_of_one_node_to_a_job_and_the_planner_says_so(
+def test_plans_give_each_kind_nodes_of_its_own_and_the_faster_one_is_planned(
+    tmp_path: Path,
+) -> None:
+    """Slurm gives two kinds of one node to a job; the plans have each on nodes of its own."""
+    path = tmp_path / "inventory.yaml"
+    path.write_text(BENCH, "utf-8")
+    cards, why = "rtx3090:4,rtx3080ti:4", "nodes of their own: 4 nodes wanted, 2 usable"
+    said = {"model": "qwen2.5-0.5b", "cards": cards, "framework": "flagscale", "global_batch": 96}
+    best = chosen(load(path), **said)[0]
+    (group,) = best.plan.groups
+    times = {
+        kind: step_s(chosen(load(path), **(said | {"cards": f"{kind}:4"}))[0].plan)
+        for kind in ("rtx3090", "rtx3080ti")
+    }
+    assert times[group.name] == min(times.values()) == step_s(best.plan)
+    assert best.compared is not None
+    (dropped,) = best.compared.dropped
+    assert why in dropped.why
+    near = f"{why}; nearest that works: --strategy grouped on {group.name} x 4, "
+    with pytest.raises(PlanError, match=re.escape(near)):
+        chosen(load(path), **said, strategy="mixed")
+    # Where neither kind can do it alone, that is said too.
+    with pytest.raises(PlanError, match=f"(?s){why}.*does not fit on 4 x rtx-30"):
+        chosen(load(path), **(said | {"model": "llama-2-13b"}))
+
+
+def test_more_cards_of_a_kind_than_its_nodes_hold_are_refused_with_what_they_hold(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "inventory.yaml"
     path.write_text(BENCH, "utf-8")
-    with pytest.raises(
-        PlanError, match="nodes of their own: 4 nodes wanted, 2 usable; ask for one"
-    ):
-        chosen(load(path), model="llama-2-7b", cards="rtx3090:4,rtx3080ti:4", framework="flagscale")
+    inventory = load(path)
+    room = Room(inventory, inventory_view(inventory))
+    for wanted, more in ((4, "; plans give each kind nodes of its own"), (5, "")):
+        line = Wanted("rtx3090", wanted, Limits(per_node=wanted))
+        with pytest.raises(PlanError) as caught:
+            find_slots(room, line)
+        said = f"bench: {wanted} on each node wanted, they hold 2 of this kind{more}"
+        assert str(caught.value).endswith(said)
 
 
 # BR041: replicas on unlike cards run at the pace of the slowest, and nobody said at what loss.

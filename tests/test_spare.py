@@ -10,7 +10,7 @@ import pytest
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities
 from supernode_slurm.placement import Ask, choose
-from supernode_slurm.placement.choose import _rank
+from supernode_slurm.placement.ask import rank
 from supernode_slurm.plan import Plan, Predicted
 from supernode_slurm.planner import SPARE, is_tight, plan_mixed, plan_uniform, usable_gib
 from supernode_slurm.planner.workload import Offer, Workload
@@ -78,7 +78,7 @@ def test_a_place_where_a_plan_leaves_memory_goes_before_a_faster_one() -> None:
     room = room_of("mixed")
     ask = replace(ask_of(room.inventory, model="llama-3-70b", cards="h100:64"), spare=0.0)
     choices = choose(room, ask)
-    ranked = sorted(choices, key=lambda choice: _rank(choice, SPARE))
+    ranked = sorted(choices, key=lambda choice: rank(choice, SPARE))
     tight = [taken(choice.plan, (choice.slots[0].offer,)) > 1 - SPARE for choice in ranked]
     assert {True, False} == set(tight)
     assert tight == sorted(tight)

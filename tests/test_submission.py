@@ -98,7 +98,7 @@ def test_two_kinds_in_one_partition_are_one_ordinary_job(mixed: Inventory, scrip
     assert (options(job)["nodes"], options(job)["gres"]) == ("2", "gpu:8")
     assert sum(pipeline.samples for pipeline in job.choice.plan.pipelines) == 96
     said = [note.split(":")[0] for note in job.notes]
-    assert said[:4] == ["planned for torch", "8 h100 alone", "8 a100 alone", "auto"]
+    assert said[:4] == ["planned for megatron", "8 h100 alone", "8 a100 alone", "auto"]
     assert said[4].endswith("samples/s")
 
 

@@ -47,10 +47,10 @@ def known_on(maker: str) -> tuple[str, ...]:
 
 
 def assumed(makers: Collection[str], mixed: bool) -> tuple[Capabilities, ...]:
-    """Return what is planned for, in turn, on cards of these makers if nobody names a framework.
+    """Return what may be planned for on cards of these makers if nobody names a framework.
 
-    One for equal cards. Unlike cards of one maker are for a loop with uneven shares where the
-    model fits each of them, else for pipelines; those of several makers for what can mix them.
+    One for equal cards. For unlike ones the fastest counts: of one maker a loop of uneven shares,
+    the maker's usual framework and FlagScale; of several makers what can mix them.
     """
     if len(makers) > 1:
         return tuple(able for able in map(capabilities, names()) if able.mixed_vendors)

@@ -1,6 +1,7 @@
 """A plan and a cluster: which nodes."""
 
-from .choose import Ask, Choice, choose, places, settled, workload_of
+from .ask import Ask, Choice, Reached, workload_of
+from .choose import choose, places, settled
 from .gain import Gain, in_supernode, mesh_words, ordinary_offer
 from .limits import Limits
 from .remarks import calibrated, remarks
@@ -16,6 +17,7 @@ __all__ = [
     "Compared",
     "Gain",
     "Limits",
+    "Reached",
     "Room",
     "Slot",
     "Span",

@@ -3,120 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations, product
 
-from ..catalogue import Model
 from ..errors import PlanError
 from ..hostlist import expand
 from ..inventory import Inventory
 from ..plan import Plan
-from ..planner import (
-    KEEP,
-    SPARE,
-    Capabilities,
-    Fixed,
-    Workload,
-    ideal_rate,
-    is_tight,
-    plan_strategy,
-    usable_gib,
-)
-from .gain import Gain, against, as_pool, in_supernode
-from .limits import Limits
+from ..planner import KEEP, Capabilities, expected_error, ideal_rate, plan_strategy
+from .ask import Ask, Choice, Reached, rank, workload_of
+from .gain import against, as_pool, in_supernode
 from .slots import Room, Slot, Wanted, device_types, find_slots
-from .strategy import Compared, Contest, Way
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What a user wants to run."""
-
-    cards: tuple[tuple[str | None, int], ...]
-    """(GRES type, devices) of each group; the type None leaves the kind open."""
-    able: Capabilities
-    """What the training framework can run."""
-    others: tuple[Capabilities, ...] = ()
-    """What is tried after it, in this order, where nobody named a framework."""
-    by_maker: Mapping[str, Capabilities] = field(default_factory=dict)
-    """What is planned for on each maker's cards where nobody named a framework or a kind."""
-    known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Frameworks that are known to run on the cards of each maker here."""
-    open_cards: bool = False
-    """The number of an open kind counts cards, of which each may hold several devices."""
-    model: Model | None = None
-    sequence: int = 4096
-    global_batch: int = 1024
-    precision: str = "bf16"
-    exact: bool = False
-    """The user or the script named the precision."""
-    training: str = "full"
-    """``full`` or ``lora``."""
-    lora_rank: int = 16
-    fixed: Fixed = field(default_factory=Fixed)
-    """What the user's own script has settled of the layout."""
-    limits: tuple[Limits, ...] = field(default=(Limits(),))
-    """Where each group may be, or one for all of them."""
-    least_gain: float | None = None
-    """Less gain of a supernode than this sends the job to a pool that can hold it."""
-    data_s: float = 0.0
-    """Measured loading of data per step."""
-    reduction: str = ""
-    """What replicas sum gradients in; empty: as the framework does."""
-    spare: float = SPARE
-    """Share of the memory of a device that plans leave, where any can."""
-    prefer: str | None = None
-    """The partition that the site's policy wants for this job, if a plan fits there."""
-    strategy: str = "auto"
-    """Of ``STRATEGIES``: what several kinds of cards do."""
-    whole: bool = False
-    """All groups are in the job already, or by the user's own options: none may be left out."""
-    notes: tuple[str, ...] = ()
-    """What the user should know about how the words were read."""
-
-    def on(self, slots: Sequence[Slot]) -> Ask:
-        """Return the ask with what is planned for on these cards alone."""
-        if len(slots) > 1:
-            return self
-        able = self.by_maker.get(slots[0].group.vendor, self.able)
-        return self if able is self.able else replace(self, able=able)
-
-    def doubtful(self, slots: Sequence[Slot]) -> list[str]:
-        """Return the makers of these cards that the framework is not known to run on."""
-        name = self.on(slots).able.name
-        makers = sorted({slot.group.vendor for slot in slots})
-        return [maker for maker in makers if name not in self.known.get(maker, (name,))]
-
-    def planned_for(self, plan: Plan) -> Ask:
-        """Return the ask with the framework of a plan before the others."""
-        ables = {able.name: able for able in (self.able, *self.others)}
-        first = ables.pop(plan.framework, self.able)
-        return replace(self, able=first, others=tuple(ables.values()) if self.others else ())
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A plan and where it runs: one slot for each group of the plan, in its order."""
-
-    plan: Plan
-    slots: tuple[Slot, ...]
-    gain: Gain | None = None
-    """What its supernode is worth, where it lies in one."""
-    compared: Compared | None = None
-    """How its strategy compares, where several kinds of cards were asked for."""
+from .strategy import Contest, Way
 
 
 def choose(room: Room, ask: Ask) -> list[Choice]:
     """Return plans with their slots, the fastest predicted first.
 
     Cards that the framework is not known to run on come last. Where nobody named a framework,
-    the first counts that has a plan. Without a model the devices are placed and not planned.
+    the fastest counts. Without a model the devices are placed and not planned.
     Raises ``PlanError`` with every reason if nothing fits.
     """
-    if ask.others:
-        return _in_turn(room, ask)
+    if ask.is_open:
+        return _of_all(room, ask)
     if ask.model is not None:
         workload_of(ask, ask.model)  # Refused once for what is planned nowhere, not by each place.
     if ask.prefer is not None and not ask.limits[0].partitions:
@@ -131,14 +42,14 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
         return _by_strategy(room, ask, within)
     for slots in within:
         try:
-            _enough_nodes(room, slots)
+            _joined(room, slots)
             choices += _plans(room.inventory, ask, slots)
         except PlanError as error:
             where = " + ".join(slot.domains[0] for slot in slots)
             reasons.append(f"{where}: {error}")
     if not choices:
         raise PlanError("\n".join(dict.fromkeys(reasons)))
-    choices.sort(key=lambda item: (bool(ask.doubtful(item.slots)), *_rank(item, ask.spare)))
+    choices.sort(key=lambda item: (bool(ask.doubtful(item.slots)), *rank(item, ask.spare)))
     return _weighed(room.inventory, ask.on(choices[0].slots), choices)
 
 
@@ -149,31 +60,21 @@ def _by_strategy(room: Room, ask: Ask, within: Sequence[tuple[Slot, ...]]) -> li
             "--strategy grouped takes one kind of cards, the job's own options or nodes have "
             "all of them; ask for nodes of one kind, or take --strategy mixed"
         )
-    possible, reasons = [], []
-    for slots in within:
-        try:
-            _enough_nodes(room, slots)
-            _common_fabric(room.inventory, slots)
-            possible.append(slots)
-        except PlanError as error:
-            reasons.append(f"{' + '.join(slot.domains[0] for slot in slots)}: {error}")
-    # One kind alone needs no common network.
-    if not possible and ask.strategy != "grouped":
-        raise PlanError("\n".join(dict.fromkeys(reasons)))
 
     def planned(way: Way, below_s: float, keep: int) -> list[Choice]:
         found: list[Choice] = []
-        refused = [] if possible or way.strategy == "grouped" else reasons
-        for slots in _parts(possible or within, way.groups) if not refused else ():
+        reasons: list[str] = []
+        for slots in _parts(within, way.groups):
             try:
+                _joined(room, slots)
                 found += _plans(room.inventory, ask, slots, way.strategy, below_s, keep)
             except PlanError as error:
                 where = " + ".join(slot.domains[0] for slot in slots)
-                refused.append(f"{where}: {error}")
+                reasons.append(f"{where}: {error}")
         if not found:
-            raise PlanError("\n".join(dict.fromkeys(refused)))
+            raise PlanError("\n".join(dict.fromkeys(reasons)))
         return sorted(
-            found, key=lambda item: (bool(ask.doubtful(item.slots)), *_rank(item, ask.spare))
+            found, key=lambda item: (bool(ask.doubtful(item.slots)), *rank(item, ask.spare))
         )
 
     contest = Contest(
@@ -181,13 +82,34 @@ def _by_strategy(room: Room, ask: Ask, within: Sequence[tuple[Slot, ...]]) -> li
         names=[f"{kind} x {count}" for kind, count in ask.cards],
         batch=ask.global_batch,
         planned=planned,
-        rank=lambda item: _rank(item, ask.spare),
+        rank=lambda item: rank(item, ask.spare),
         ideals=[_ideal(ask, slot) for slot in within[0]],
+        margin=lambda item: _margin(room.inventory, item),
         whole=ask.whole,
+        apart=not any(_are_joined(room, slots) for slots in within),
     )
     found, compared = contest.run()
     best, *others = _weighed(room.inventory, ask, found)
     return [replace(best, compared=compared), *others]
+
+
+def _are_joined(room: Room, slots: tuple[Slot, ...]) -> bool:
+    with suppress(PlanError):
+        _joined(room, slots)
+        return True
+    return False
+
+
+def _joined(room: Room, slots: tuple[Slot, ...]) -> None:
+    """Refuse several groups that cannot be in one job."""
+    if len(slots) > 1:
+        _enough_nodes(room, slots)
+        _common_fabric(room.inventory, slots)
+
+
+def _margin(inventory: Inventory, choice: Choice) -> float:
+    """Return how much slower a plan may be predicted that may be as fast as another."""
+    return expected_error(choice.plan, inventory.calibration.errors).share / 2
 
 
 def _parts(within: Sequence[tuple[Slot, ...]], groups: Sequence[int]) -> list[tuple[Slot, ...]]:
@@ -209,33 +131,52 @@ def _ideal(ask: Ask, slot: Slot) -> float | None:
     return None
 
 
-def _in_turn(room: Room, ask: Ask) -> list[Choice]:
-    """Return the plans of the first framework that has any; the error has what each lacks.
+def _of_all(room: Room, ask: Ask) -> list[Choice]:
+    """Return the plans of the framework that is fastest; the error has what each lacks.
 
-    On several kinds of cards it is the first that has one for all of them in one job.
+    Where one kind alone is fastest, what is planned for on such cards counts too.
     """
+    found: list[list[Choice]] = []
     reasons: dict[str, str] = {}
-    apart: list[Choice] = []
-    for able in (ask.able, *ask.others):
+    ables = {able.name: able for able in (ask.able, *ask.others)}
+
+    def try_on(able: Capabilities) -> None:
         try:
-            found = choose(room, replace(ask, able=able, others=()))
+            found.append(choose(room, ask.of(able)))
         except PlanError as error:
             reasons[able.name] = "; ".join(str(error).split("\n"))
-            continue
-        compared = found[0].compared
-        if compared is None or compared.together:
-            return found
-        apart = apart or found
-    if apart:
-        return apart
-    if len(set(reasons.values())) == 1:
-        raise PlanError(reasons[ask.able.name])  # It is not the frameworks that stand in the way.
-    raise PlanError("\n".join(f"{name}: {text}" for name, text in reasons.items()))
+
+    def order(choices: Sequence[Choice]) -> tuple[bool, bool, float, float]:
+        best = choices[0]
+        asked = ask.settled_by(best)
+        return bool(asked.doubtful(best.slots)), *rank(best, ask.spare)
+
+    for able in ables.values():
+        try_on(able)
+        if found and ask.model is None:
+            break
+    if not found:
+        if len(set(reasons.values())) == 1:
+            raise PlanError(reasons[ask.able.name])  # The frameworks do not stand in the way.
+        raise PlanError("\n".join(f"{name}: {text}" for name, text in reasons.items()))
+    slot, *more = min(found, key=order)[0].slots
+    own = ask.by_maker.get(slot.group.vendor)
+    if own is not None and not more and own.name not in ables:
+        try_on(own)
+    best, *others = sorted(found, key=order)
+    reached = tuple(_reached(choices[0], ask.spare) for choices in (best, *others))
+    return [replace(best[0], reached=reached), *best[1:]]
+
+
+def _reached(choice: Choice, spare: float) -> Reached:
+    predicted = choice.plan.predicted
+    step_s = predicted.step_time_s if predicted else None
+    return Reached(choice.plan.framework, step_s, rank(choice, spare)[0])
 
 
 def settled(room: Room, ask: Ask) -> Ask:
-    """Return the ask with the framework first that its best plan is for; raises ``PlanError``."""
-    return ask.planned_for(choose(room, ask)[0].plan) if ask.others else ask
+    """Return the ask for the framework alone that its best plan is for; raises ``PlanError``."""
+    return ask.settled_by(choose(room, ask)[0]) if ask.is_open else ask
 
 
 def places(room: Room, ask: Ask) -> tuple[list[tuple[Slot, ...]], list[str]]:
@@ -278,15 +219,6 @@ def _in_pool(inventory: Inventory, choice: Choice) -> bool:
     return len(choice.slots) == 1 and not in_supernode(inventory, choice.slots)
 
 
-def _rank(choice: Choice, spare: float) -> tuple[bool, float, float]:
-    """Return what is less of a better choice; plans that wait for data are all as long."""
-    found = choice.plan.predicted
-    if found is None:
-        return False, 0.0, 0.0
-    usable = [usable_gib(slot.offer) for slot in choice.slots]
-    return is_tight(found, usable, spare), found.step_time_s, found.worked_s
-
-
 def _kinds(inventory: Inventory, ask: Ask) -> Iterable[tuple[Wanted, ...]]:
     """Return each assignment of kinds of cards to the groups asked for."""
     limits = ask.limits * len(ask.cards) if len(ask.limits) == 1 else ask.limits
@@ -318,8 +250,6 @@ def _plans(
     keep: int = KEEP,
 ) -> list[Choice]:
     ask = ask.on(slots)
-    if len(slots) > 1:
-        _common_fabric(inventory, slots)
     if ask.model is None:
         groups = tuple(slot.group for slot in slots)
         plan = Plan("", ask.global_batch, ask.sequence, ask.able.name, groups)
@@ -331,24 +261,6 @@ def _plans(
     workload = workload_of(ask, ask.model)
     plans = plan_strategy(strategy, workload, offers, ask.able, keep, below_s)
     return [Choice(plan, _in_order(plan, slots)) for plan in plans]
-
-
-def workload_of(ask: Ask, model: Model) -> Workload:
-    """Return what the planner is asked to train; ``PlanError`` for what is not planned."""
-    return Workload(
-        model=model,
-        sequence=ask.sequence,
-        global_batch=ask.global_batch,
-        precision=ask.precision,
-        exact=ask.exact,
-        framework=ask.able.name,
-        training=ask.training,
-        lora_rank=ask.lora_rank,
-        fixed=ask.fixed,
-        data_s=ask.data_s,
-        reduction=ask.reduction,
-        spare=ask.spare,
-    )
 
 
 def _in_order(plan: Plan, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
@@ -364,8 +276,8 @@ def _enough_nodes(room: Room, slots: tuple[Slot, ...]) -> None:
         usable = len((mine | others) & room.view.usable)
         if mine & others and wanted > usable:
             raise PlanError(
-                f"{first.group.name} and {second.group.name} take nodes of their own: "
-                f"{wanted} nodes wanted, {usable} usable; ask for one of the kinds"
+                f"plans give {first.group.name} and {second.group.name} nodes of their own: "
+                f"{wanted} nodes wanted, {usable} usable"
             )
 
 

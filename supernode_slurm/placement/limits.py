@@ -36,6 +36,8 @@ class Limits:
 
         As many as fit where nothing is said. Raises ``PlanError`` where the bounds leave none.
         """
+        if self.per_node is not None and self.per_node > most:
+            raise PlanError(f"{self.per_node} on each node wanted, they hold {most} of this kind")
         if self.per_node is not None:
             sizes: Sequence[int] = [self.per_node] if devices % self.per_node == 0 else []
         elif self.nodes is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from ..inventory import Inventory
 from ..plan import Plan
 from ..planner import expected_error
-from .choose import Ask, Choice
+from .ask import Ask, Choice
 from .gain import in_supernode
 from .strategy import Compared, strategy_words
 
@@ -33,7 +35,12 @@ def _framework(ask: Ask, choice: Choice) -> list[str]:
     """Return for what a mixture is planned if nobody said, and where that may not run."""
     name = choice.plan.framework
     ask = ask.on(choice.slots)
-    found = [f"planned for {name}: no --framework was named"] if ask.others else []
+    others = "".join(
+        f"; {other.framework} {other.step_s:.2f} s" + (", with little memory left" * other.tight)
+        for other in ask.reached[1:]
+        if other.step_s is not None
+    )
+    found = [f"planned for {name}: no --framework was named{others}"] if ask.reached else []
     return found + [
         f"{name} is not known to run on {maker} cards, though a fork may; known there: "
         f"{', '.join(ask.known[maker])}"
@@ -95,18 +102,21 @@ def _strategy(inventory: Inventory, choice: Choice) -> list[str]:
 
 
 def _tie(compared: Compared, margin: float) -> list[str]:
-    """Return that one group alone may be as fast as several, if so."""
-    alone = [item for item in compared.alone if item.step_s is not None]
-    best = min(alone, key=lambda item: item.step_s or 0.0, default=None)
-    if len(compared.groups) == 1 or best is None or best.step_s is None:
+    """Return that some of the groups may be as fast as all that were taken, if so."""
+    groups = set(compared.groups)
+    fewer = [item for item in compared.tried if item.step_s and set(item.groups) < groups]
+    best = min(fewer, key=lambda item: item.step_s or math.inf, default=None)
+    if best is None or best.step_s is None:
         return []
     slower = best.step_s / compared.step_s - 1
     others = " + ".join(name for name in compared.groups if name not in best.groups)
     if not 0 <= slower <= margin:
         return []
+    several = len(best.groups) > 1
+    are, leave = ("are", "leave") if several else ("alone is", "leaves")
     return [
-        f"a tie: {best.groups[0]} alone is {slower:.1%} slower, less than half the expected "
-        f"error, and leaves {others} to others"
+        f"a tie: {' + '.join(best.groups)} {are} {slower:.1%} slower, less than half the "
+        f"expected error, and {leave} {others} to others"
     ]
 
 

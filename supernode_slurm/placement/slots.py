@@ -154,7 +154,9 @@ def _holders(inventory: Inventory, wanted: Wanted) -> tuple[list[_Holder], list[
             try:
                 per_node = wanted.limits.devices_on_node(wanted.devices, devices.count)
             except PlanError as error:
-                reasons.append(f"{domain.name}: {error}")
+                of_all = devices.count < (wanted.limits.per_node or 0) <= nodes.device_count
+                own = "; plans give each kind nodes of its own" if of_all else ""
+                reasons.append(f"{domain.name}: {error}{own}")
                 continue
         hosts = tuple(host for part, item in parts if item.count >= per_node for host in part.hosts)
         found.append(_Holder(domain, nodes, devices, hosts, per_node))

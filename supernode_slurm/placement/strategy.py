@@ -99,8 +99,12 @@ class Contest(Generic[Found]):
     """Less is better: whether its memory is tight, the time of a step, and what it works."""
     ideals: Sequence[float | None]
     """Samples per second of each group if it lost nothing."""
+    margin: Callable[[Found], float]
+    """How much slower a plan may be predicted that may be as fast: 0.04 for 4 %."""
     whole: bool = False
     """The job takes all groups, whatever is faster."""
+    apart: bool = False
+    """No place has room for all groups in one job."""
     _results: dict[Way, list[Found]] = field(default_factory=dict)
     _reasons: dict[Way, str] = field(default_factory=dict)
 
@@ -124,6 +128,8 @@ class Contest(Generic[Found]):
             raise self._error(everything)
         best = min(known, key=lambda way: self.rank(self._results[way][0]))
         found = self.planned(best, math.inf, KEEP) if best in alone else self._results[best]
+        if not self.whole:
+            self._plan_fewer(best)
         return found, self._compared(best, alone)
 
     def _plan(self, way: Way, below_s: float = math.inf) -> None:
@@ -155,6 +161,19 @@ class Contest(Generic[Found]):
                 found.append(way)
         return found
 
+    def _plan_fewer(self, best: Way) -> None:
+        """Plan what may be as fast as the best on some of its groups, and leaves out the rest."""
+        found = self._results[best][0]
+        limit_s = self.rank(found)[2] * (1 + self.margin(found))
+        for size in range(len(best.groups) - 1, 1, -1):
+            for part in combinations(best.groups, size):
+                ideal = self._ideal(part)
+                if ideal and self.batch / ideal >= limit_s:
+                    continue
+                for way in (Way(name, part) for name in TOGETHER):
+                    self._reasons.pop(way, None)  # It may be slower than what was found before it.
+                    self._plan(way, limit_s)
+
     def _ideal(self, groups: Sequence[int]) -> float | None:
         rates = [self.ideals[index] for index in groups]
         return None if None in rates else sum(rate or 0.0 for rate in rates)
@@ -165,13 +184,17 @@ class Contest(Generic[Found]):
             why = "\n".join(dict.fromkeys(self._reasons.values()))
         elif self.asked in ("auto", "mixed"):
             why = self._reasons[Way("mixed", everything)]
+            if self.asked == "auto" and self.apart and not self.whole:
+                why = "\n".join(dict.fromkeys(self._reasons.values()))
         else:
             why = f"--strategy {self.asked}: {self._reasons[Way(self.asked, everything)]}"
         together = [Way(name, everything) for name in TOGETHER]
         for way in together:
             self._plan(way)
         near = [way for way in together if way in self._results][:1]
-        near = near or ([] if self.whole else list(self._results))
+        if not near and not self.whole:
+            self._parts(list(self._results))
+            near = list(self._results)
         if not near:
             return PlanError(why)
         way = min(near, key=lambda way: self.rank(self._results[way][0]))

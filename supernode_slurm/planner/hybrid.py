@@ -23,6 +23,7 @@ from .replicas import (
     ENDS,
     Run,
     joined,
+    loop_words,
     memory_gib,
     micro_s,
     plan_of_runs,
@@ -48,8 +49,8 @@ def hybrid_plans(
     """
     if not capabilities.sharded_replicas:
         raise PlanError(
-            f"{capabilities.name} gives groups of devices with sharded weights equal samples; "
-            "--framework torch can give unequal ones"
+            f"{capabilities.name} gives groups of devices with sharded weights equal samples"
+            + loop_words(offers, " give unequal ones")
         )
     fixed, total = workload.fixed, sum(offer.devices for offer in offers)
     reason = whole_replicas(fixed, offers)
@@ -62,7 +63,7 @@ def hybrid_plans(
     if workload.global_batch < total:
         raise PlanError(
             f"a global batch of {workload.global_batch} leaves some of the {total} devices "
-            "without a sample; take a larger batch or fewer devices"
+            f"without a sample; take a batch of {total} at least, or fewer devices"
         )
     together = math.gcd(*(offer.domain_devices for offer in offers))
     sizes = [size for size in divisors(together) if size > 1]

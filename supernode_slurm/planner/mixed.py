@@ -14,7 +14,7 @@ from .chain import chain_plans
 from .fixed import with_sizes
 from .hybrid import hybrid_plans
 from .mesh import Shape, meshes_of
-from .replicas import replica_plans
+from .replicas import loop_words, replica_plans
 from .space import divisors
 from .uniform import plan_uniform
 from .workload import Capabilities, Fixed, Offer, Workload, agree_precision
@@ -129,7 +129,7 @@ def _dynamic(
     if not capabilities.uneven_samples:
         raise PlanError(
             f"{capabilities.name} gives all replicas equal samples, so that shares cannot "
-            "follow measured times; --framework torch can"
+            "follow measured times" + loop_words(offers, "")
         )
     plans = _each_fitting(replica_plans, workload, offers, capabilities)
     return tuple(replace(plan, rebalance=True) for plan in plans)

@@ -43,6 +43,12 @@ def replica_plans(
     return plans_of_each(stages, lambda zero: _plan(workload, offers, capabilities, zero))
 
 
+def loop_words(offers: Sequence[Offer], what: str) -> str:
+    """Return that a PyTorch loop can do something; empty for several makers: it mixes none."""
+    makers = {offer.accelerator.vendor for offer in offers}
+    return f"; --framework torch can{what}" if len(makers) == 1 else ""
+
+
 def whole_replicas(fixed: Fixed, offers: Sequence[Offer]) -> str:
     """Return which fixed size replicas of one device each cannot have, empty if there is none."""
     sizes = dict.fromkeys(("tp", "pp", "cp", "ep", "etp", "virtual_stages"), 1)
@@ -177,7 +183,7 @@ def _plan(workload: Workload, offers: Sequence[Offer], able: Capabilities, zero:
     if samples is None:
         raise PlanError(
             f"a global batch of {workload.global_batch} leaves some of the {sum(counts)} "
-            "replicas without a sample; take a larger batch or fewer devices"
+            f"replicas without a sample; take a batch of {sum(counts)} at least, or fewer devices"
         )
     # Where traffic decides, several deals end at once: of these the one that follows speed.
     end_s = max(

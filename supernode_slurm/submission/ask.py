@@ -99,7 +99,10 @@ def make_ask(
 def _frameworks(
     inventory: Inventory, said: Settings, kinds: Sequence[str | None]
 ) -> tuple[Capabilities, tuple[Capabilities, ...], dict[str, Capabilities]]:
-    """Return the framework, what is tried after it, and that of each maker where all is open."""
+    """Return the framework, what is tried besides, and that of each maker's cards alone.
+
+    The latter two are empty where the user, or the kind of cards, leaves but one.
+    """
     makers = _makers(inventory, kinds)
     if "framework" in said.values or not makers:
         said.add("framework", "torch", DEFAULT)
@@ -110,7 +113,9 @@ def _frameworks(
     else:
         first, *others = assumed(makers, mixed=len(kinds) > 1)
     said.add("framework", first.name, DEFAULT)
-    return (first, (), by_maker) if kinds == [None] else (first, tuple(others), {})
+    if kinds == [None]:
+        return first, (), by_maker
+    return first, tuple(others), by_maker if len(kinds) > 1 else {}
 
 
 def _makers(inventory: Inventory, kinds: Sequence[str | None]) -> list[str]:

@@ -36,7 +36,7 @@ def find_choice(
             said = " and ".join(dict.fromkeys(culprits))
             raise UsageError(f"{said} cannot be had together: {error}") from error
         raise
-    return choice, (*notes, *remarks(site.inventory, ask.planned_for(choice.plan), choice))
+    return choice, (*notes, *remarks(site.inventory, ask.settled_by(choice), choice))
 
 
 def best_choice(room: Room, ask: Ask, asked: Settings) -> tuple[Choice, tuple[str, ...]]:
