@@ -20,6 +20,7 @@ from supernode_slurm.placement import choose, settled
 from supernode_slurm.submission.commandline import parse
 from supernode_slurm.submission.options import PLANNING, VARIABLES, variable
 from supernode_slurm.submission.submit import Prepared, prepare
+from supernode_slurm.submission.templates import templates
 from tests.fake_slurm import FakeSlurm
 from tests.test_sizing import ask_of, room_of
 
@@ -277,3 +278,49 @@ def test_a_tight_plan_is_told_with_its_memory_and_its_error(
     out, err = capsys.readouterr()
     assert re.search(r", MFU \d+%, \d+/77 GiB$", out, re.MULTILINE)
     assert "tight" not in err
+
+
+def unsaid_notes(command: str, cards: str, framework: str) -> list[str]:
+    words = f"--framework {framework} --model llama-2-7b --global-batch 96 --cards {cards}"
+    job = prepared(f"{words} --wrap {shlex.quote(command)}")
+    return [note for note in job.notes if "has no {plan}" in note]
+
+
+@pytest.mark.parametrize("framework", ["megatron", "flagscale", "torchtitan", "deepspeed", "hf"])
+def test_a_command_that_does_not_say_the_plan_is_noted_once(framework: str) -> None:
+    cards = "h100:8" if framework in ("deepspeed", "hf", "torchtitan") else "h100:8,a100:8"
+    (note,) = unsaid_notes("sn-launch python3 train.py", cards, framework)
+    assert f"--wrap has no {{plan}}: {framework} does what the script" in note
+    assert f"(sn plan --emit {framework}), as " in note
+    assert unsaid_notes("sn-launch python3 train.py {plan}", cards, framework) == []
+    assert unsaid_notes("bash train.sh", cards, framework) == []
+    assert unsaid_notes("SN_PLAN= sn-launch python3 train.py", cards, framework) == []
+
+
+def test_the_words_that_a_command_lacks_are_named() -> None:
+    (note,) = unsaid_notes("sn-launch python3 train.py", "h100:8,a100:8", "megatron")
+    assert ", as --pipeline-model-parallel-layout, --tensor-model-parallel-size, " in note
+    asks = "--framework megatron --model llama-2-7b --global-batch 96 --cards h100:8,a100:8"
+    job = prepared(f"{asks} --wrap true")
+    own = shlex.join(job.choice.plan.arguments)
+    less = own.replace("--micro-batch-size 1", "")
+    (note,) = unsaid_notes(f"sn-launch python3 train.py {less}", "h100:8,a100:8", "megatron")
+    assert ", as --micro-batch-size; or write {plan}" in note
+    # What says all of it, by its words or by the plan's numbers, is no matter.
+    for words in (own, f"{less} --micro-batch-size {{micro_batch}}"):
+        assert unsaid_notes(f"sn-launch train.py {words}", "h100:8,a100:8", "megatron") == []
+
+
+@pytest.mark.parametrize("model", ["", "--model llama-3-8b"])
+def test_a_loop_that_reads_its_variables_needs_no_words_of_the_plan(model: str) -> None:
+    words = f"--framework torch {model} --global-batch 96 --cards h100:8,a100:8"
+    job = prepared(f"{words} --wrap 'sn-launch python3 train.py'")
+    assert not any("{plan}" in note for note in job.notes)
+
+
+def test_no_template_is_told_to_say_the_plan() -> None:
+    for item in templates():
+        site = "cm384" if "ascend" in item.asks and "h100" not in item.asks else "mixed"
+        cards = "" if "--cards" in item.asks else "--cards h100:8"
+        job = prepared(f"{cards} {item.path}", site)
+        assert not any("has no {plan}" in note for note in job.notes), item.name

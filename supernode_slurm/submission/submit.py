@@ -32,6 +32,7 @@ from .search import find_choice, room_for
 from .settings import Settings, of_component, option_word
 from .site import Site, look
 from .sources import planning_settings, sbatch_settings
+from .unsaid import unsaid
 
 MARK = "sn-submit"
 """Stands in the comment of each job, so that a job_submit plugin knows whose it is."""
@@ -66,6 +67,7 @@ def prepare(
         asked.values["framework"] = choice.plan.framework
     notes = (*_notes(site, asked, parts), *ask.notes, *unread_lines(script), *notes)
     choice, more = told(_in_users_order(choice, ask, len(parts)))
+    more = (*more, *unsaid(script, line.arguments, choice.plan))
     mark = f"{MARK}:{tag}" if tag else MARK
     request = _request(site, choice, parts, mark)
     if "pin" in line.own:
