@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage, dumps
+from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Predicted, Stage, dumps
 from supernode_slurm.runtime import master, private
 from supernode_slurm.runtime.archive import archive
 from supernode_slurm.runtime.containers import pyxis_options
@@ -416,6 +416,26 @@ def test_a_plan_is_made_where_the_job_carries_none(job: Job) -> None:
     assert done.stdout.count(" 2\n") == 4, done.stderr
     assert (job.folder / "asked").read_text() == "plan --here\n"
     assert done.stderr == "sn: warning: thinking\n"
+
+
+def test_what_a_plan_that_is_made_here_promises_is_said_once(job: Job) -> None:
+    h1, h2 = (replace(H100, name=name, hosts=name, nodes=1) for name in ("h1", "h2"))
+    lines = tuple(
+        Pipeline(share, (Mesh(index, 1, 1, 2, 1),), (Stage(0, 4, True, True),))
+        for index, share in enumerate((6, 2))
+    )
+    plan = replace(
+        PLAN, groups=(h1, h2), pipelines=lines, predicted=Predicted(2.345), arguments=(), files={}
+    )
+    said = "sn-launch: note: planned for 2 h1 + 2 h2, samples: h1 6, h2 2: 2.35 s a step\n"
+    sn_prints(job, dumps(plan))
+    assert job.run("true").stderr == f"sn: warning: thinking\n{said}"
+    line = replace(plan, groups=(H100,), pipelines=(LINE,))
+    sn_prints(job, dumps(line))
+    assert "note: planned for 4 h100: 2.35 s a step" in job.run("true").stderr
+    # What sn-submit promised it has said itself.
+    assert job.run("true", SN_PLAN=dumps(plan)).stderr == ""
+    assert by_hand(job, job.python, str(LAUNCHER), "true").stderr.count("planned for") == 0
 
 
 def test_a_plan_for_other_nodes_is_made_anew(job: Job) -> None:

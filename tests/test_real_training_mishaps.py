@@ -79,6 +79,48 @@ def test_dead_hung_missing_and_slow_ranks_are_named_and_the_training_goes_on(
     assert furthest(ran.parameters("recovered"), alone(SIZE, "varied")) < EQUAL
 
 
+RANGE = """\
+#SBATCH --time=5 --exclude=a2 --gres=gpu:1 --cpus-per-task=1 --nodes=2-3
+#SN --model {model} --framework torch --global-batch {batch} --sequence 2048 --cards h100:2,a100:1
+export JOB=$SLURM_JOB_NUM_NODES
+sn-launch sh -c 'echo "share $SN_SAMPLES of $SN_GLOBAL_BATCH on $JOB nodes"'
+"""
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_job_of_some_nodes_or_more_gets_what_is_free_and_is_planned_for_that(
+    room: Site, tmp_path: Path, busy: bool
+) -> None:
+    folder = tmp_path / "busy"
+    folder.mkdir()
+    held = None
+    if busy:
+        held, _ = room.start(folder, "sbatch --parsable --nodelist=h2 --exclusive", "sleep 300")
+        await_start(room, held)
+    text = RANGE.format(model=SIZE.dimensions(), batch=SIZE.batch)
+    ran = room.run(tmp_path, "sbatch --parsable", text)
+    if held:
+        ask(room, "scancel", held)
+        room.end(folder, held)
+    shares = re.findall(r"^share (\d+) of 16 on (\d) nodes$", ran.output, re.MULTILINE)
+    nodes = 2 if busy else 3
+    assert {int(number) for _, number in shares} == {nodes}, ran.output
+    assert len(shares) == nodes
+    assert sum(int(share) for share, _ in shares) == SIZE.batch
+    wanted = r"sn-launch: note: planned for .*samples: .*: [0-9.]+ s a step"
+    assert len(re.findall(wanted, ran.output)) == 1, ran.output
+    assert ("the job has 1 h100 + 1 a100" in ran.output) == busy, ran.output
+
+
+def await_start(room: Site, job: str) -> None:
+    """Wait until a job runs."""
+    for _ in range(600):
+        if "RUNNING" in room.twin.client().job(JobId.parse(job)).states:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"job {job} does not start")
+
+
 def submit(room: Site, folder: Path, body: str, *options: str) -> str:
     """Hand in a script by plain sbatch; return the job once it waits."""
     text = SCRIPT.format(model=SIZE.dimensions(), batch=SIZE.batch, body=body)

@@ -421,6 +421,44 @@ def test_parts_of_nodes_and_two_kinds_are_planned_as_they_are(mixed: Inventory) 
     assert "placed, not planned: no model was named" in notes
 
 
+@pytest.mark.parametrize(
+    ("cards", "said"),
+    [
+        ("h100:16,a100:8", "asked for 16 h100 + 8 a100, the job has 8 h100 + 8 a100"),
+        ("a100:8", "asked for 8 a100, the job has 8 a100 + 8 h100"),
+        ("a100:8,h100:8", ""),
+        ("many", ""),
+    ],
+)
+def test_a_job_that_got_other_cards_than_it_asked_for_is_told(
+    mixed: Inventory, cards: str, said: str
+) -> None:
+    slurm = FakeSlurm(mixed)
+    text = f"#!/bin/sh\n#SN --model llama-3-8b --global-batch 96 --cards {cards}\nsn-launch true\n"
+    held = (
+        Allocated(("a01",), (Gres("gpu", "a100", 8),)),
+        Allocated(("h1-01",), (Gres("gpu", "h100", 8),)),
+    )
+    plan, notes = plan_here(lambda: mixed, slurm, allocation(slurm, text, *held))
+    assert plan.predicted is not None
+    found = [note for note in notes if note.startswith("asked for")]
+    assert [f"{note.split(' (')[0]}{note.split(')')[1]}" for note in found] == (
+        [said] if said else []
+    )
+    assert all("#SN" in note or ":2" in note for note in found)
+
+
+@pytest.mark.parametrize(("count", "told"), [(16, False), (8, True)])
+def test_a_number_of_cards_of_any_kind_is_held_against_the_job_too(
+    mixed: Inventory, count: int, told: bool
+) -> None:
+    slurm = FakeSlurm(mixed)
+    text = f"#!/bin/sh\n#SN --model llama-3-8b --cards {count}\nsn-launch true\n"
+    held = Allocated(("h1-01", "h1-02"), (Gres("gpu", "h100", 8),))
+    _, notes = plan_here(lambda: mixed, slurm, allocation(slurm, text, held))
+    assert any("the job has 16 h100" in note for note in notes) == told
+
+
 def test_an_allocation_without_known_devices_is_told(mixed: Inventory) -> None:
     slurm = FakeSlurm(mixed)
     with pytest.raises(UsageError, match="not inside a Slurm job"):

@@ -2,5 +2,17 @@
 
 from .document import dumps, loads
 from .model import DeviceGroup, Mesh, Pipeline, Plan, Predicted, Stage
+from .words import dealt, devices
 
-__all__ = ["DeviceGroup", "Mesh", "Pipeline", "Plan", "Predicted", "Stage", "dumps", "loads"]
+__all__ = [
+    "DeviceGroup",
+    "Mesh",
+    "Pipeline",
+    "Plan",
+    "Predicted",
+    "Stage",
+    "dealt",
+    "devices",
+    "dumps",
+    "loads",
+]

@@ -19,7 +19,7 @@ from .fill import fill, warn_of_no_plan
 from .job import Component, components, number, without_lost
 from .layout import Layout, make_places
 from .master import address, candidates, claim_port, free_ports, is_our_address, wished_port
-from .planning import plan_here
+from .planning import plan_here, tell_made
 from .program import run
 from .rank import Rank
 from .srun import beside, check_streams, handed_down, steps, task_options, uneven_hosts
@@ -35,6 +35,7 @@ def run_batch(environ: Mapping[str, str], words: Words) -> int:
     check_streams(environ)
     parts = without_lost(environ, components(environ))
     plan = plan_here(environ, parts)
+    tell_made(plan, environ)
     places = make_places(environ, parts, plan, words.per_node)
     _try_to_fill(words.command, Layout(places, "", 0, words.per_node), plan)
     with contextlib.ExitStack() as stack:

@@ -10,7 +10,7 @@ import shutil
 import sys
 from typing import Mapping, Sequence
 
-from ..plan import Plan, loads
+from ..plan import Plan, dealt, devices, loads
 from .job import Component
 from .layout import kinds_of, place_plan
 from .problem import BROKEN, LaunchError, say
@@ -74,6 +74,15 @@ def plan_here(
     if made.pipelines:
         place_plan(made, parts)
     return made
+
+
+def tell_made(plan: Plan | None, environ: Mapping[str, str]) -> None:
+    """Say what a plan promises that was made here, and not when the job was submitted."""
+    if plan is None or plan.predicted is None or plan == read_plan(environ):
+        return
+    shares = dealt(plan)
+    on = f"{devices(plan)}, {shares}" if shares else devices(plan)
+    say("note", f"planned for {on}: {plan.predicted.step_time_s:.3g} s a step")
 
 
 def _misfit(plan: Plan, parts: Sequence[Component]) -> LaunchError | None:

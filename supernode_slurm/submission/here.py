@@ -13,7 +13,7 @@ from ..placement import Limits, Room, View, describe
 from ..plan import DeviceGroup, Plan
 from ..slurm import JobId, LiveJob, SlurmClient
 from .ask import make_ask
-from .cards import Group
+from .cards import Group, parse_cards
 from .commandline import CommandLine
 from .emitted import told
 from .script import Script
@@ -60,13 +60,35 @@ def plan_here(
     for name, value in inventory.policy.defaults:
         said.add(name, value, "the site's policy")
     held = _held(inventory, _records(job, env))
+    asked = _other_cards(inventory, said, held)
     try:
-        return _planned(inventory, said, held)
+        plan, notes = _planned(inventory, said, held)
     except PlanError as error:
         if _asks_for_a_plan(said):
             raise
         groups = tuple(_described(inventory, item) for item in held)
-        return _unplanned(groups), (f"placed, not planned: {error}",)
+        plan, notes = _unplanned(groups), (f"placed, not planned: {error}",)
+    return plan, (*asked, *notes)
+
+
+def _other_cards(inventory: Inventory, said: Settings, held: Sequence[_Held]) -> tuple[str, ...]:
+    """Return a note where the job's devices are not those that its planning options ask for."""
+    there: dict[str, int] = {}
+    for item in held:
+        there[item.kind] = there.get(item.kind, 0) + item.count * len(item.hosts)
+    text = said.values.get("cards", "")
+    if text.isdecimal() and len(there) == 1:
+        text = f"{next(iter(there))}:{text}"
+    try:
+        asked = {group.kind: group.devices for group in parse_cards(inventory, text)}
+    except UsageError:
+        return ()  # None, or words that say nothing of this job.
+    if not there or None in asked or asked == there:
+        return ()
+    order = [kind for kind in (*asked, *there) if kind in there]
+    has = " + ".join(f"{there[kind]} {kind}" for kind in dict.fromkeys(order))
+    wanted = " + ".join(f"{count} {kind}" for kind, count in asked.items())
+    return (f"asked for {wanted} ({said.origins['cards']}), the job has {has}",)
 
 
 def _asks_for_a_plan(said: Settings) -> bool:
