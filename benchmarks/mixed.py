@@ -4,7 +4,8 @@
 
 Four kinds of 512 cards each, 2,048 in all: every strategy's search within one framework, and what
 ``auto`` tries of them. Each runs in a process of its own; seconds are of its CPU from the question
-to the answer, numpy's loading aside, and the peak memory is that of the process.
+to the answer, numpy's loading aside, and the peak memory is that of the process. What ``sn plan``
+adds, where it plans each change again, has seconds of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from supernode_slurm.inventory import Inventory, loads
 from supernode_slurm.placement import Ask, Room, choose, inventory_view
 from supernode_slurm.placement.strategy import strategy_words
 from supernode_slurm.plan import Plan
+from supernode_slurm.sizing import study
 
 CARDS = 512
 """Of each kind."""
@@ -70,8 +72,20 @@ def run(framework: str, model: str, strategy: str) -> str:
     best = choose(place, ask)[0]
     took = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    start = time.process_time()
+    study(place, ask, 5)
+    whole = time.process_time() - start
     said = strategy_words(best.compared)[0] if best.compared else ""
-    cells = (framework, model, strategy, f"{took:.2f}", f"{peak:.0f}", _step(best.plan), said)
+    cells = (
+        framework,
+        model,
+        strategy,
+        f"{took:.2f}",
+        f"{whole:.1f}",
+        f"{peak:.0f}",
+        _step(best.plan),
+        said,
+    )
     return f"| {' | '.join(cells)} |"
 
 
@@ -85,7 +99,7 @@ def main(words: Sequence[str]) -> None:
         print(run(*words))
         return
     print(f"{len(KINDS)} kinds x {CARDS} cards, a batch of {BATCH}")
-    print("| framework | model | strategy | CPU s | peak MB | step s |")
+    print("| framework | model | strategy | CPU s | sn plan, CPU s | peak MB | step s |")
     for row in RUNS:
         subprocess.run([sys.executable, "-m", "benchmarks.mixed", *row], check=True)
 

@@ -44,6 +44,7 @@ def study_json(found: Study, tokens: float | None) -> dict[str, Any]:
                 "expected",
                 "limit",
                 "changes",
+                "overlap_saves_s",
                 "rejected",
                 "stages",
                 "explained",

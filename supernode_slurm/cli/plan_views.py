@@ -39,7 +39,7 @@ CHANGES_SHOWN = 2
 
 def print_study(found: Study, tokens: float | None) -> None:
     """Print the table of plans and what is to be said of them."""
-    from ..sizing import leading, plan_words, where, words
+    from ..sizing import where, words
 
     plan = found.best.choice.plan
     places = list(dict.fromkeys(where(item.choice.slots) for item in found.ranked))
@@ -67,6 +67,31 @@ def print_study(found: Study, tokens: float | None) -> None:
         _print_mix(found.explained_mix)
     _print_trust(found)
     say("limit", found.limit.words)
+    _print_changes(found)
+    for refused in found.rejected:
+        say("refused", f"{words(refused.layout)}: {refused.why}")
+    _print_stages(plan)
+    if found.stages:
+        say("stages of the first", _stages(found.stages))
+    for line in found.remarks:
+        tell_lines(printable(line))
+    print_cost(found.best.cost, plan, tokens)
+
+
+def _print_changes(found: Study) -> None:
+    """Print what overlap saves already, and what single changes would bring."""
+    from ..sizing import leading, plan_words
+    from ..sizing.study import WORTH
+
+    plan = found.best.choice.plan
+    step_s = plan.predicted.step_time_s if plan.predicted else 0.0
+    if found.overlap_saves_s >= WORTH * step_s:
+        share = found.overlap_saves_s / step_s
+        say(
+            f"overlap, {share:+.0%}",
+            f"gradients that travel while others are computed save {pace(found.overlap_saves_s)} s "
+            "of a step already",
+        )
     for change in leading(found.changes, CHANGES_SHOWN):
         to = plan_words(change.plan or plan)
         if to == plan_words(plan):
@@ -74,14 +99,6 @@ def print_study(found: Study, tokens: float | None) -> None:
         say(f"one change, {change.gain:+.0%}", f"{change.words}: {to}")
     if not found.changes:
         say("one change", "none that was tried brings 1% or more")
-    for refused in found.rejected:
-        say("refused", f"{words(refused.layout)}: {refused.why}")
-    say("layers of the first", _layers(plan))
-    if found.stages:
-        say("stages of the first", _stages(found.stages))
-    for line in found.remarks:
-        tell_lines(printable(line))
-    print_cost(found.best.cost, plan, tokens)
 
 
 def say_tight() -> None:
@@ -293,10 +310,13 @@ def _stages(found: Iterable[StageCost]) -> str:
     )
 
 
-def _layers(plan: Plan) -> str:
-    """Return the layers of each stage of a plan, one group per pipeline."""
-    stages = [[stage.layers for stage in line.stages] for line in plan.pipelines]
-    return " + ".join(",".join(map(str, layers)) for layers in stages)
+def _print_stages(plan: Plan) -> None:
+    """Print the layers of each stage, or the samples of each kind where it has all layers."""
+    from ..plan import dealt
+
+    what, _, shares = dealt(plan).partition(": ")
+    layers = ",".join(str(stage.layers) for stage in plan.pipelines[0].stages)
+    say(f"{what or 'layers'} of the first", shares or layers)
 
 
 def parts(plan: Plan) -> dict[str, float]:

@@ -199,11 +199,12 @@ def _print_dry_run(prepared: Prepared) -> None:
 def summary(prepared: Prepared) -> str:
     """Return the plan in one line."""
     from ..placement import mesh_words
+    from ..plan import dealt
 
     plan = prepared.choice.plan
     if not plan.pipelines or plan.predicted is None:
         return "placed, not planned"
-    parts = []
+    parts, shares = [], dealt(plan)
     for pipeline in plan.pipelines:
         for mesh in pipeline.meshes:
             group = plan.groups[mesh.group]
@@ -213,8 +214,10 @@ def summary(prepared: Prepared) -> str:
             if mesh.recompute != "none":
                 some = f" of {mesh.recompute_layers} layers" if mesh.recompute_layers else ""
                 sizes.append(f"{mesh.recompute} recomputation{some}")
-            samples = f"{pipeline.samples} of {plan.global_batch} samples"
-            parts.append(f"{group.devices} {group.name}: {', '.join([*sizes, samples])}")
+            if not shares:
+                sizes.append(f"{pipeline.samples} of {plan.global_batch} samples")
+            parts.append(f"{group.devices} {group.name}: {', '.join(sizes)}")
+    parts += [shares] if shares else []
     trained = f"{plan.model} (LoRA)" if plan.training == "lora" else plan.model
     return f"{trained} on {'; '.join(parts)}; predicted {_figures(prepared, plan.predicted)}"
 

@@ -2,7 +2,7 @@
 
 from . import flagscale, megatron
 from .checkpoint import Resume, resume
-from .emit import Emitted, emit, ranks
+from .emit import Emitted, emit, plan_notes, ranks
 from .makers import assumed, known_on
 from .table import capabilities, names
 
@@ -16,6 +16,7 @@ __all__ = [
     "known_on",
     "megatron",
     "names",
+    "plan_notes",
     "ranks",
     "resume",
 ]

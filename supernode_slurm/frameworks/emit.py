@@ -9,7 +9,8 @@ plain PyTorch loop is told by SN_* variables and ``supernode_slurm.runtime``. Wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ..plan import Plan
 from ..runtime.rank import accelerate_variables, job_variables, part_of, part_variables
@@ -36,6 +37,37 @@ def emit(plan: Plan) -> Emitted:
     """
     if not plan.pipelines:
         return Emitted()
+    found = _told(plan)
+    return replace(found, notes=(*found.notes, *plan_notes(plan)))
+
+
+def plan_notes(plan: Plan) -> tuple[str, ...]:
+    """Return what a person should know of a plan in any framework."""
+    found = []
+    if plan.rebalance:
+        found.append(
+            "dynamic: shares follow measured step times from these on (SN_REBALANCE=1, "
+            "docs/training.md)"
+        )
+    for pipeline in plan.pipelines:
+        kinds = [plan.groups[mesh.group] for mesh in pipeline.meshes]
+        for one, other in pairwise(kinds):
+            if flagscale.by_host({one.vendor, other.vendor}):
+                found.append(_crossing(one.name, other.name))
+    return tuple(found)
+
+
+def _crossing(one: str, other: str) -> str:
+    from ..planner.crossings import STAGED_BS
+
+    return (
+        f"between {one} and {other} {STAGED_BS / 1e9:g} GB/s a device is taken, through host "
+        "memory: an order of magnitude, not measured (docs/planning.md)"
+    )
+
+
+def _told(plan: Plan) -> Emitted:
+    """Return the words, files and variables of the plan's framework."""
     name = plan.framework
     if name in ("megatron", "mindspeed"):
         return Emitted(tuple(megatron.arguments(plan)), notes=megatron.notes(plan))

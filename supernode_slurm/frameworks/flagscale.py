@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -207,9 +207,12 @@ def _broken_order(plan: Plan, pipeline: Pipeline) -> list[str]:
 
 
 def _needs_cpu(plan: Plan) -> bool:
+    return by_host({group.vendor for group in plan.groups})
+
+
+def by_host(vendors: Collection[str]) -> bool:
     """Tell whether Ascend meets another vendor: FlagCX has HCCL only among itself."""
-    vendors = {group.vendor for group in plan.groups}
-    return len(vendors) > 1 and "huawei" in vendors
+    return len(set(vendors)) > 1 and "huawei" in vendors
 
 
 def _backend(plan: Plan) -> str:

@@ -13,6 +13,7 @@ from .question import Question, predicted_of
 TRAFFIC = ("tp", "cp", "ep", "pp", "dp")
 """The parts of a step that are traffic between devices."""
 LOW_PRECISIONS = ("fp8", "mxfp8", "nvfp4")
+_REDUCE = "reduce-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,21 @@ def changes(asked: Question, plan: Plan, progress: Callable[[str], None]) -> tup
 
 
 def leading(found: Sequence[Change], count: int) -> list[Change]:
-    """Return the first changes, of several lower precisions the best alone; memory left always."""
+    """Return the first changes, and after them those that an option of a job makes.
+
+    Of several lower precisions the best alone.
+    """
     shown: list[Change] = []
     for item in found:
         lower = item.name in LOW_PRECISIONS
         if not (lower and any(other.name in LOW_PRECISIONS for other in shown)):
             shown.append(item)
-    return [*shown[:count], *(item for item in shown[count:] if item.name == "spare")]
+    return [*shown[:count], *(item for item in shown[count:] if _by_option(item.name))]
+
+
+def _by_option(name: str) -> bool:
+    """Tell whether an option makes a change, and no other machine or batch."""
+    return name in ("spare", *LOW_PRECISIONS) or name.startswith(_REDUCE)
 
 
 def _variations(asked: Question, plan: Plan) -> Iterator[tuple[str, str, Question]]:
@@ -102,7 +111,7 @@ def _reductions(asked: Question) -> Iterator[tuple[str, str, Question]]:
             smaller = replace(asked.workload, reduction=name)
             loss = ", with a loss" if name in LOSSY else ""
             yield (
-                f"reduce-{name}",
+                f"{_REDUCE}{name}",
                 f"gradients summed in {name}{loss} (--reduce-gradients {name})",
                 replace(asked, workload=smaller, able=able),
             )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ..frameworks import plan_notes
 from ..inventory import Inventory
 from ..placement import Ask, Choice, Room, Slot, choose, remarks
 from ..plan import Plan, Predicted
@@ -26,6 +27,7 @@ from .cost import Cost, cost_of
 from .explain import Explained, ExplainedMix, explain, explain_mix, stages_of
 from .layouts import layout_of
 from .limit import Limit, limit_of
+from .overlap import overlap_saves_s
 from .question import Question, predicted_of, question_of
 
 SHOWN = 3
@@ -59,6 +61,8 @@ class Study:
     limit: Limit
     changes: tuple[Change, ...]
     """All that gain, the largest gain first."""
+    overlap_saves_s: float
+    """What the overlap that the framework is told saves of a step already."""
     rejected: tuple[Rejected, ...]
     stages: tuple[StageCost, ...]
     """Of the best plan, where it is one pipeline of stages on one kind of device."""
@@ -111,12 +115,17 @@ def study(
         expected=expected,
         limit=limit_of(best.plan, brought, asked.workload.data_s),
         changes=tuple(item for item in brought if item.gain >= WORTH),
+        overlap_saves_s=overlap_saves_s(asked, best.plan),
         rejected=_refused(asked) if single else (),
         stages=stages_of(asked, layout_of(best.plan.pipelines[0])) if single else (),
         explained=explain(asked, own, best.plan) if own and single else None,
         explained_mix=explain_mix(asked, own, best.plan) if own and not single else None,
         more_ties=sum(tie for _, tie in distinct[top:]),
-        remarks=(*remarks(inventory, ask, best), *_even_shares(asked, best.plan)),
+        remarks=(
+            *remarks(inventory, ask, best),
+            *_even_shares(asked, best.plan),
+            *plan_notes(best.plan),
+        ),
     )
 
 
