@@ -16,7 +16,7 @@ from . import common, room
 from .guard import tell
 
 if TYPE_CHECKING:
-    from ..placement import Ask, Choice, Room
+    from ..placement import Ask, Room
     from ..sizing import Explained, Range
 
 EXAMPLES = """\b
@@ -290,19 +290,9 @@ def _print_here(path: Path | None) -> int:
     return 0
 
 
-def _doubts(ask: Ask, best: Choice) -> list[str]:
-    """Return on which of the cards the framework may not run, in the words of the remarks."""
-    name = best.plan.framework
-    return [
-        f"{name} is not known to run on {maker} cards, though a fork may; known there: "
-        f"{', '.join(ask.known[maker])}"
-        for maker in ask.doubtful(best.slots)
-    ]
-
-
 def _emitted(asked: _Asked) -> int:
     from ..frameworks import emit, ranks
-    from ..placement import choose, strategy_words
+    from ..placement import choose, doubts, strategy_words
 
     best = choose(asked.room, asked.ask)[0]
     plan = best.plan
@@ -312,7 +302,7 @@ def _emitted(asked: _Asked) -> int:
             f"--emit {framework}: the plan is for {plan.framework}; leave one of them out"
         )
     found = emit(plan)
-    notes = [*_doubts(asked.ask, best), *found.notes]
+    notes = [*doubts(asked.ask, best), *found.notes]
     if best.compared:
         notes += strategy_words(best.compared)
     if len(plan.groups) > 1:

@@ -4,7 +4,7 @@ from .ask import Ask, Choice, Reached, workload_of
 from .choose import choose, places, settled
 from .gain import Gain, in_supernode, mesh_words, ordinary_offer
 from .limits import Limits
-from .remarks import calibrated, remarks
+from .remarks import calibrated, doubts, remarks
 from .slots import Room, Slot, Wanted, describe, device_types, find_slots, meshed
 from .span import Span
 from .strategy import STRATEGIES, Compared, strategy_words
@@ -27,6 +27,7 @@ __all__ = [
     "choose",
     "describe",
     "device_types",
+    "doubts",
     "find_slots",
     "in_supernode",
     "inventory_view",

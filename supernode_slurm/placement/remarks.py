@@ -41,9 +41,14 @@ def _framework(ask: Ask, choice: Choice) -> list[str]:
         if other.step_s is not None
     )
     found = [f"planned for {name}: no --framework was named{others}"] if ask.reached else []
-    return found + [
-        f"{name} is not known to run on {maker} cards, though a fork may; known there: "
-        f"{', '.join(ask.known[maker])}"
+    return found + doubts(ask, choice)
+
+
+def doubts(ask: Ask, choice: Choice) -> list[str]:
+    """Return on which of the cards the framework is not known to run."""
+    return [
+        f"{choice.plan.framework} is not known to run on {maker} cards, though a fork may; known "
+        f"there: {', '.join(ask.known[maker])}"
         for maker in ask.doubtful(choice.slots)
     ]
 
