@@ -6,7 +6,7 @@ import bisect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from .costs import GIB, limit_gib, model_operations, plan_of
 from .crossings import Crossings, Part
 from .fixed import unplanned
 from .mesh import front_layers
-from .parts import parts_of
-from .pipeline import Chain, Held
+from .parts import least_layers, parts_of, virtual_sizes
+from .pipeline import Chain, Held, held_batches
 from .screen import Screen
 from .space import divisors, kept
 from .split import StageLoad, split_layers
@@ -47,8 +47,9 @@ def chain_plans(
 
     Every mesh passes on the same number of samples per micro-batch (dp x micro-batch is
     equal). The layers are split so that the pipeline is as fast as memory allows.
-    Without the capability of meshes, TP, EP and DP are equal as well. A model's layers without
-    experts are in the first stage, with one of the others at least. Plans that take ``below_s``
+    Without the capability of meshes, TP, EP and DP are equal as well. All have as many virtual
+    stages; a chunk holds a layer at least. A model's layers without experts are in the first
+    stage, in its first chunk. Plans that take ``below_s``
     or longer are not looked for. Raises ``PlanError``.
     """
     for reason in filter(None, _refusals(workload, len(offers), capabilities)):
@@ -109,6 +110,7 @@ class _Search:
             for index, offer in enumerate(offers)
         ]
         self._limits = [limit_gib(workload, offer) * GIB for offer in offers]
+        self._virtual = virtual_sizes(workload, capabilities)
         self._stages: dict[tuple[Part, bool, bool, float], StageLoad] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)
@@ -146,25 +148,31 @@ class _Search:
 
     def _blocks(self) -> tuple[list[list[Part]], list[Block]]:
         """Return the meshes of each kind, and which of them pass on equal micro-batches."""
-        able = self.capabilities
-        stages = kept(range(self.layers + 1), self.workload.fixed.pp)
         found: list[list[Part]] = [[] for _ in self.offers]
         blocks: list[Block] = []
         for width in divisors(self.workload.global_batch):
             count = self.workload.global_batch // width
-            legal = [n for n in stages if not rules.micro_batches(able, n, 1, count)]
-            for again in self._recomputations():
+            for again, virtual in product(self._recomputations(), self._virtual):
                 options = [
-                    [part for kind in again for part in parts.get((width, kind), [])]
+                    [part for kind in again for part in parts.get((width, kind, virtual), [])]
                     for parts in self._parts
                 ]
-                if not all(options):
+                legal = self._lengths(count, virtual) if all(options) else frozenset()
+                if not legal:
                     continue
-                starts = tuple(map(len, found))
-                blocks.append(Block(starts, tuple(map(len, options)), count, frozenset(legal)))
+                starts, sizes = tuple(map(len, found)), tuple(map(len, options))
+                blocks.append(Block(starts, sizes, count, virtual, legal))
                 for mine, more in zip(found, options, strict=True):
                     mine.extend(more)
         return found, blocks
+
+    def _lengths(self, count: int, virtual: int) -> frozenset[int]:
+        """Return the numbers of stages with which so many micro-batches and chunks are legal."""
+        able, model = self.capabilities, self.workload.model
+        first, each = (least_layers(model, virtual, first) for first in (True, False))
+        most = 1 + (self.layers - first) // each
+        stages = kept(range(len(self.offers), most + 1), self.workload.fixed.pp)
+        return frozenset(n for n in stages if not rules.micro_batches(able, n, virtual, count))
 
     def _recomputations(self) -> list[tuple[str, ...]]:
         """Return which recomputations may stand beside each other."""
@@ -180,29 +188,54 @@ class _Search:
             return None
         places = [part for part in candidate.parts for _ in range(part.pp)]
         transfers = self.links.transfers(candidate.parts)
-        loads = []
-        for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
-            held = min(candidate.micro_batches, len(places) - index)
-            alone = self._stage(part, index == 0, index == len(places) - 1, held)
-            loads.append(StageLoad(alone.fixed_s + transfer, alone.layer_s, alone.most))
-        total = self.layers
         tied_s = self.links.tied_s(candidate.parts)
         once_s = tied_s + places[0].cost.constants.step_s
-        layers = split_layers(total, loads, candidate.micro_batches, limit_s - once_s)
+        layers = self._split(candidate, places, transfers, limit_s - once_s)
         if layers is None:
             return None
-        wholes = self._wholes(places, loads, candidate.micro_batches)
-        layers = better_split(total, wholes, layers, limit_s - once_s)
         stages = [
             Held(part.cost, count, (index == 0, index == len(places) - 1))
             for index, (part, count) in enumerate(zip(places, layers, strict=True))
         ]
-        chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s)
+        virtual = candidate.parts[0].virtual
+        chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s, virtual)
         predicted = self._predicted(candidate, chain)
         peaks = zip(candidate.parts, predicted.memory_gib, strict=True)
         if any(needed * GIB > self._limits[part.offer] for part, needed in peaks):
             return None
         return self._written(candidate, layers, predicted)
+
+    def _split(
+        self,
+        candidate: _Candidate,
+        places: Sequence[Part],
+        transfers: Sequence[float],
+        limit_s: float,
+    ) -> list[int] | None:
+        """Return the layers of each stage, None if they do not fit or take as long as the limit.
+
+        With v virtual stages and n micro-batches a step is as long as the v-th part of one with
+        v x n micro-batches, sums of gradients and updates counted v times. Layers that a stage
+        must hold beyond the first count as fixed.
+        """
+        count, virtual = candidate.micro_batches, candidate.parts[0].virtual
+        more = [
+            least_layers(self.workload.model, virtual, index == 0) - 1
+            for index in range(len(places))
+        ]
+        held = held_batches(len(places), count, virtual)
+        loads = []
+        for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
+            alone = self._stage(part, index == 0, index == len(places) - 1, held[index])
+            fixed_s = alone.fixed_s + transfer + more[index] * alone.layer_s
+            loads.append(StageLoad(fixed_s, alone.layer_s, alone.most - more[index]))
+        total, limit_s = self.layers - sum(more), limit_s * virtual
+        known = split_layers(total, loads, count * virtual, limit_s)
+        if known is None:
+            return None
+        wholes = self._wholes(places, loads, more, count)
+        split = better_split(total, wholes, known, limit_s)
+        return [one + other for one, other in zip(split, more, strict=True)]
 
     def error(self) -> PlanError:
         """Return why there is no plan."""
@@ -233,7 +266,7 @@ class _Search:
         return self._stages[key]
 
     def _wholes(
-        self, places: Sequence[Part], loads: Sequence[StageLoad], count: int
+        self, places: Sequence[Part], loads: Sequence[StageLoad], more: Sequence[int], count: int
     ) -> list[WholeLoad]:
         """Return what each stage costs of a whole step, equal stages as one."""
         found: dict[tuple[Part, StageLoad, bool, bool], WholeLoad] = {}
@@ -243,10 +276,11 @@ class _Search:
             key = (part, load, *ends)
             if key not in found:
                 time = load.fixed_s + layers * load.layer_s
-                sync, update = part.cost.syncs_s(layers, ends, time, numbers(count))
-                found[key] = WholeLoad(
-                    time, count * time + sync, update, load.fixed_s, load.layer_s
-                )
+                held = layers + more[index]
+                sync, update = part.cost.syncs_s(held, ends, time, numbers(count))
+                end = part.virtual * (count * time + sync)
+                update = part.virtual * update
+                found[key] = WholeLoad(time, end, update, load.fixed_s, load.layer_s)
         return [
             found[part, load, index == 0, index == len(places) - 1]
             for index, (part, load) in enumerate(zip(places, loads, strict=True))
@@ -294,7 +328,9 @@ class _Search:
             for index, (mesh, count) in enumerate(zip(places, layers, strict=True))
         )
         groups = tuple(self.offers[part.offer].group for part in parts)
-        pipeline = Pipeline(self.workload.global_batch, meshes, stages)
+        virtual = parts[0].virtual
+        schedule = "interleaved" if virtual > 1 else "1f1b"
+        pipeline = Pipeline(self.workload.global_batch, meshes, stages, schedule, virtual)
         return plan_of(self.workload, groups, (pipeline,), predicted)
 
 
@@ -309,7 +345,9 @@ def _refusals(workload: Workload, kinds: int, able: Capabilities) -> Iterator[st
         )
     yield rules.predicted_tokens(workload.model, able, kinds)
     fixed, what = workload.fixed, "a pipeline over several kinds"
-    yield unplanned(fixed, what, cp=1, virtual_stages=1, recompute_layers=0)
+    yield unplanned(fixed, what, cp=1, recompute_layers=0)
+    if not virtual_sizes(workload, able):
+        yield unplanned(fixed, what, virtual_stages=1)
     if fixed.zero not in (None, *_zeros(able)):
         yield f"zero {fixed.zero} is not planned of {what}, only {_zeros(able)[-1]} or less"
 

@@ -202,7 +202,11 @@ class Screen:
         return found
 
     def sets_s(self, rows: Rows, micro_batches: Values, limit_s: float) -> Values:
-        """Return for each set of meshes a step time that it beats in no order, or ``inf``."""
+        """Return for each set of meshes a step time that it beats in no order, or ``inf``.
+
+        With v virtual stages and n micro-batches a step is as long as the v-th part of one with
+        v x n micro-batches, which ``micro_batches`` is.
+        """
         pp, inner, end = (self._taken(name, rows) for name in ("pp", "inner_s", "end_s"))
         ways = self._ways(rows)
         # It has a neighbour in another mesh.
@@ -217,19 +221,26 @@ class Screen:
             other_s=inner + end,
             middle_s=2 * inner + end,
         )
+        virtual = self._virtual(rows)
         ends = sum(self._taken(name, rows).min(axis=0) for name in ("first_s", "last_s"))
-        rest = limit_s - self.once_s - ends
-        return whole_layers_s(stages, self.layers, micro_batches, rest) + ends + self.once_s
+        ends = ends + 2 * beside.min(axis=0) * (virtual - 1) / virtual
+        rest = (limit_s - self.once_s) * virtual - ends
+        whole_s = whole_layers_s(stages, self.layers, micro_batches, rest) + ends
+        return whole_s / virtual + self.once_s
 
     def orders_s(self, rows: Rows, micro_batches: Values, limit_s: float) -> Values:
         """Return the same of each set in each order, along the second axis."""
         ways, shape = self._ways(rows), (len(rows), rows.shape[1], len(self.orders))
         pp, inner, end = (self._taken(name, rows)[..., None] for name in ("pp", "inner_s", "end_s"))
         before, after, room = np.zeros(shape), np.zeros(shape), np.empty(shape)
+        virtual = self._virtual(rows)
         for at, order in enumerate(self.orders):
             for one, other in pairwise(order):
                 after[one, :, at] = before[other, :, at] = ways[one, other]
             room[:, :, at] = self._rooms(rows, order)
+            # From the last mesh back to the first between two chunks.
+            back = ways[order[-1], order[0]] * (virtual - 1) / virtual
+            before[order[0], :, at] = after[order[-1], :, at] = back
         fixed = before + 2 * (pp - 1) * inner + after
         for at, order in enumerate(self.orders):
             for kind, side, name in ((order[0], before, "first"), (order[-1], after, "last")):
@@ -249,9 +260,9 @@ class Screen:
         )
         flat = (np.broadcast_to(each, shape).reshape(len(rows), -1) for each in stages)
         counts = np.repeat(micro_batches, len(self.orders))
-        rest_s = np.full(counts.size, limit_s - self.once_s)
+        rest_s = np.repeat((limit_s - self.once_s) * virtual, len(self.orders))
         found = whole_layers_s(Stages(*flat), self.layers, counts, rest_s)
-        return found.reshape(shape[1:]) + self.once_s
+        return found.reshape(shape[1:]) / virtual[:, None] + self.once_s
 
     def _rooms(self, rows: Rows, order: Sequence[int]) -> Values:
         """Return how many layers each part holds in its place."""
@@ -276,6 +287,10 @@ class Screen:
         found: Values = slower + self._taken("start_s", rows)[:, None]
         found[np.arange(len(rows)), np.arange(len(rows))] = np.inf
         return found
+
+    def _virtual(self, rows: Rows) -> Values:
+        """Return the virtual stages of each set: all its meshes have as many."""
+        return self.tables[0].virtual[rows[0]]
 
     def _taken(self, name: str, rows: Rows) -> Values:
         return np.stack(

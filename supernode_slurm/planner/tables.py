@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .crossings import Crossings, Part
+from .memory import held_of
 from .mesh import MeshCost
-from .parts import cut_of
+from .parts import cut_of, least_layers
 
 Values = NDArray[np.float64]
 
@@ -28,6 +29,7 @@ class Table:
     """
 
     pp: Values
+    virtual: Values
     cut: Values
     """How a mesh cuts a layer: equal numbers, equal cuts."""
     dp: Values
@@ -79,7 +81,7 @@ def table_of(parts: Sequence[Part], links: Crossings, limit_bytes: float, layers
                 links.inner_s(part),
                 links.way_s(part, False),
                 links.way_s(part, True),
-                part.cost.constants.transfer_s,
+                part.start_s,
             )
             for part in parts
         ]
@@ -88,15 +90,23 @@ def table_of(parts: Sequence[Part], links: Crossings, limit_bytes: float, layers
         many.least_syncs_s(held, ends, count) / count
         for held, ends in ((1, MIDDLE), (2, MIDDLE), (1, FIRST), (1, LAST))
     )
-    held = np.minimum(np.arange(1, layers + 1), count[:, None])
+    virtual = np.array([part.virtual for part in parts], float)
+    left = np.arange(1.0, layers + 1)
+    # A longer pipeline holds more chunks: each has a stage of another mesh at least.
+    length = np.maximum(left, pp[:, None] + 1)
+    held = held_of(count[:, None], length, left, virtual[:, None])
     most, most_first, most_last = (
         np.minimum(many.rooms(ends, held, limit_bytes), layers) for ends in (MIDDLE, FIRST, LAST)
     )
     # Where one stage has no room, all of them together have none.
-    most[most < 1] = most_first[most_first < 1] = most_last[most_last < 1] = -1e9
+    model = links.workload.model
+    for room, ends in ((most, MIDDLE), (most_first, FIRST), (most_last, LAST)):
+        least = np.array([least_layers(model, part.virtual, ends[0]) for part in parts])
+        room[room < least[:, None]] = -1e9
     rooms = np.concatenate([np.zeros((len(parts), 1)), np.cumsum(most, axis=1)], axis=1)
     return Table(
         pp=pp,
+        virtual=virtual,
         cut=np.array([cut_of(part) for part in parts], float),
         dp=np.array([part.dp for part in parts], float),
         micro_batches=count,
