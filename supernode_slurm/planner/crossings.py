@@ -82,7 +82,12 @@ class Crossings:
 
     def inner_s(self, part: Part) -> float:
         """Return the way of one micro-batch between two stages of a part, both ways."""
-        return self._hop_s(part, part.cost.hop_bs)
+        return self.moved_s(part) * part.shown + part.start_s
+
+    def moved_s(self, part: Part) -> float:
+        """Return the time on the links of one micro-batch between two stages of a part."""
+        moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp
+        return moved / part.cost.hop_bs
 
     def way_s(self, part: Part, staged: bool) -> float:
         """Return the same out of a part as its own network cards allow.
@@ -91,19 +96,15 @@ class Crossings:
         """
         nic_bs = min(self._nic_bs(part), STAGED_BS) if staged else self._nic_bs(part)
         moved = 2 * part.dp * part.cost.tokens * self.workload.model.hidden
-        return moved / (part.ranks * nic_bs) * part.shown
+        return moved / (part.ranks * nic_bs)
 
     def _nic_bs(self, part: Part) -> float:
         return float(part.cost.cases.rates.nic_bs)
 
-    def _hop_s(self, part: Part, bandwidth: float) -> float:
-        moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp
-        return moved / bandwidth * part.shown + part.start_s
-
     def crossing_s(self, part: Part, following: Part) -> float:
         """Return the way of one micro-batch from a mesh to the next, both ways."""
         staged = self.staged(part.offer, following.offer)
-        slower_s = max(self.way_s(part, staged), self.way_s(following, staged))
+        slower_s = max(self.way_s(each, staged) * each.shown for each in (part, following))
         return slower_s + part.start_s
 
     def tied_s(self, parts: Sequence[Part]) -> float:

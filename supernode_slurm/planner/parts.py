@@ -52,10 +52,13 @@ def parts_of(
     shapes = [shape for _, _, shape in found]
     costs = meshes_of(workload, offer, shapes, [pp for _, pp, _ in found])
     parts: dict[Kind, list[Part]] = {}
+    first = [least_layers(model, size, True) for size in virtual]
     for (width, pp, shape), cost in zip(found, costs, strict=True):
-        for size in virtual:
+        # Beside it there is a stage of another mesh; chunks want a micro-batch for each stage.
+        filled = workload.global_batch // width > pp
+        for size, least in zip(virtual, first, strict=True):
             mine = shape.interleaved == (size > 1) or model.mixture is None
-            if mine and pp * size + least_layers(model, size, True) <= layers:
+            if mine and (filled or size == 1) and pp * size + least <= layers:
                 part = Part(index, pp, shape.dp, cost, size)
                 parts.setdefault((width, shape.recompute, size), []).append(part)
     return parts
