@@ -80,7 +80,8 @@ def test_no_split_of_whole_layers_beats_its_bound() -> None:
                 least = min(least, sum(times) - max(times) + count * max(ends))
         for limit in (math.inf, least * 1.001, least * 1.1, least * 0.999):
             stages, counts = as_stages(parts, rooms), np.array([float(count)])
-            found = whole_layers_s(stages, layers, counts, np.array([limit])).item()
+            total = np.array([float(layers)])
+            found = whole_layers_s(stages, total, counts, np.array([limit])).item()
             assert found <= least * (1 + 1e-9) or limit < least
             assert found < limit or found == math.inf
             tight += found > 0.98 * least

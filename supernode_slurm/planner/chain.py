@@ -144,7 +144,9 @@ class _Search:
         staged = np.array([[self.links.staged(one, other) for other in kinds] for one in kinds])
         once_s = min(mine[0].cost.constants.step_s for mine in parts)
         combinations = Combinations(tables, blocks, self.layers, alike)
-        return combinations, Screen(tables, self.orders, staged, self.layers, once_s)
+        return combinations, Screen(
+            tables, self.orders, staged, self.layers, once_s, self.front
+        )
 
     def _blocks(self) -> tuple[list[list[Part]], list[Block]]:
         """Return the meshes of each kind, and which of them pass on equal micro-batches."""

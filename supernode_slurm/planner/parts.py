@@ -74,7 +74,7 @@ def virtual_sizes(workload: Workload, able: Capabilities) -> list[int]:
         return kept([1], fixed)
     if fixed is not None:
         return [fixed]
-    return [1 << power for power in range(workload.model.layers.bit_length())]
+    return list(range(1, workload.model.layers // 2 + 1))
 
 
 def least_layers(model: Model, virtual: int, first: bool) -> int:

@@ -8,7 +8,7 @@ tenth by this.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -52,6 +52,18 @@ class Stages:
     middle_s: Values
     """Of each stage between them."""
 
+    def beyond(self, more: Values) -> Stages:
+        """Return stages that hold so many layers before any that are dealt to them."""
+        all_s, end_s = self.pp * more * self.layer_s, more * self.end_layer_s
+        return replace(
+            self,
+            room=self.room - self.pp * more,
+            fixed_s=self.fixed_s + all_s,
+            one_s=self.one_s + end_s,
+            other_s=self.other_s + end_s,
+            middle_s=self.middle_s + end_s,
+        )
+
     def some(self, chosen: NDArray[np.bool_]) -> Stages:
         """Return some of the pipelines."""
         return Stages(*(getattr(self, name)[:, chosen] for name in Stages.__slots__))
@@ -72,7 +84,9 @@ class Stages:
         return np.minimum(found, self.room)
 
 
-def whole_layers_s(stages: Stages, layers: int, micro_batches: Values, limit_s: Values) -> Values:
+def whole_layers_s(
+    stages: Stages, layers: Values, micro_batches: Values, limit_s: Values
+) -> Values:
     """Return for each pipeline a step time that no split of whole layers beats.
 
     ``inf`` where none is below the limit. With n micro-batches and a last end at n x E, a step
@@ -88,14 +102,16 @@ def whole_layers_s(stages: Stages, layers: int, micro_batches: Values, limit_s: 
     found = np.full(low.size, np.inf)
     left = np.arange(low.size)
     for _ in range(3):
-        deal = _Deal.of(stages, layers)
+        deal = _Deal.of(stages, layers[left])
         high = np.minimum(high, (limit_s[left] - deal.way_s(high)) / full * (1 + SLACK))
         holds = stages.holds(high)
-        some = (high >= low) & (holds.sum(axis=0) >= layers) & (holds >= stages.pp).all(axis=0)
+        some = (high >= low) & (holds.sum(axis=0) >= layers[left])
+        some &= (holds >= stages.pp).all(axis=0)
         left, low, high, full = left[some], low[some], high[some], full[some]
         stages = stages.some(some)
     if not left.size:
         return found
+    layers = layers[left]
     top = np.where(stages.holds(low).sum(axis=0) >= layers, low, high)
     for _ in range(HALVES):
         half = (low + top) / 2
@@ -124,7 +140,7 @@ class _Deal:
     rest: Values
 
     @classmethod
-    def of(cls, stages: Stages, layers: int) -> _Deal:
+    def of(cls, stages: Stages, layers: Values) -> _Deal:
         """Return it for pipelines of so many layers."""
         order = np.argsort(stages.layer_s, axis=0)
         times = np.take_along_axis(stages.layer_s, order, axis=0)
@@ -153,6 +169,8 @@ class Screen:
     layers: int
     once_s: float
     """Of each step, whatever its plan."""
+    front: int = 0
+    """Layers before those that are split."""
 
     def pipelines(
         self, combinations: Combinations, limit: Callable[[], float]
@@ -225,7 +243,7 @@ class Screen:
         ends = sum(self._taken(name, rows).min(axis=0) for name in ("first_s", "last_s"))
         ends = ends + 2 * beside.min(axis=0) * (virtual - 1) / virtual
         rest = (limit_s - self.once_s) * virtual - ends
-        whole_s = whole_layers_s(stages, self.layers, micro_batches, rest) + ends
+        whole_s = self._whole_s(stages, virtual, micro_batches, rest) + ends
         return whole_s / virtual + self.once_s
 
     def orders_s(self, rows: Rows, micro_batches: Values, limit_s: float) -> Values:
@@ -260,9 +278,19 @@ class Screen:
         )
         flat = (np.broadcast_to(each, shape).reshape(len(rows), -1) for each in stages)
         counts = np.repeat(micro_batches, len(self.orders))
-        rest_s = np.repeat((limit_s - self.once_s) * virtual, len(self.orders))
-        found = whole_layers_s(Stages(*flat), self.layers, counts, rest_s)
+        chunks = np.repeat(virtual, len(self.orders))
+        rest_s = (limit_s - self.once_s) * chunks
+        found = self._whole_s(Stages(*flat), chunks, counts, rest_s)
         return found.reshape(shape[1:]) / virtual[:, None] + self.once_s
+
+    def _whole_s(
+        self, stages: Stages, virtual: Values, micro_batches: Values, limit_s: Values
+    ) -> Values:
+        """Return ``whole_layers_s`` of stages with a layer in each chunk."""
+        # The first chunk of the first stage may hold none of those that are split.
+        more = np.maximum(virtual - 1 - (self.front == 1), 0.0)
+        layers = self.layers - stages.pp.sum(axis=0) * more
+        return whole_layers_s(stages.beyond(more), layers, micro_batches, limit_s)
 
     def _rooms(self, rows: Rows, order: Sequence[int]) -> Values:
         """Return how many layers each part holds in its place."""
