@@ -225,7 +225,8 @@ def drawn_job(
         item = offer(name, 1, draw.choice(counts))
         offers.append(shrunk(item, draw.choice([share, share, 1])))
     if experts:
-        mixture = Mixture(4, 2, 1024, dense_layers=draw.choice([(), (0,)]))
+        front = [(), (0,), (0, 1)] if chunked else [(), (0,)]
+        mixture = Mixture(4, 2, 1024, dense_layers=draw.choice(front))
         asked = replace(asked, model=replace(model, mixture=mixture), training="full")
     return asked, offers, able
 
@@ -257,9 +258,7 @@ def ordered(
             yield count, parts, [part for part in parts for _ in range(part.pp)]
 
 
-def is_legal(
-    search: chain._Search, able: Capabilities, parts: Sequence[Part], count: int
-) -> bool:
+def is_legal(search: chain._Search, able: Capabilities, parts: Sequence[Part], count: int) -> bool:
     """Return whether a framework runs these meshes with so many micro-batches."""
     stages, virtual = sum(part.pp for part in parts), parts[0].virtual
     if sum(least_layers(search, virtual, stages)) > search.layers:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
 
 import numpy as np
@@ -49,13 +49,15 @@ def chain_plans(
     equal). The layers are split so that the pipeline is as fast as memory allows.
     Without the capability of meshes, TP, EP and DP are equal as well. All have as many virtual
     stages; a chunk holds a layer at least. A model's layers without experts are in the first
-    stage, in its first chunk. Plans that take ``below_s``
+    stage, in its first chunk. Of plans that differ in their virtual stages alone it is the fastest
+    one. Plans that take ``below_s``
     or longer are not looked for. Raises ``PlanError``.
     """
     for reason in filter(None, _refusals(workload, len(offers), capabilities)):
         raise PlanError(reason)
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
+    alike: dict[tuple[Hashable, ...], _Found] = {}
     most = min(keep, KEEP)
 
     def limit() -> float:
@@ -63,9 +65,15 @@ def chain_plans(
 
     for number, candidate in enumerate(search.candidates(limit)):
         plan = search.plan(candidate, limit())
-        if plan is not None and plan.predicted is not None:
-            found = _Found(plan.predicted.worked_s, number, plan)
-            bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
+        if plan is None or plan.predicted is None:
+            continue
+        found = _Found(plan.predicted.worked_s, number, plan)
+        slower = alike.get(candidate.sizes)
+        if slower is not None and slower.step_s <= found.step_s:
+            continue
+        best = [one for one in best if one is not slower]
+        alike[candidate.sizes] = found
+        bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
     if not best and below_s < math.inf:
         raise PlanError(f"no plan below {below_s:.2f} s a step")
     if not best:
@@ -87,6 +95,19 @@ class _Candidate:
     parts: tuple[Part, ...]
     micro_batches: int
     bound_s: float
+
+    @property
+    def virtual(self) -> int:
+        """Return the virtual stages of each stage."""
+        return self.parts[0].virtual
+
+    @property
+    def sizes(self) -> tuple[Hashable, ...]:
+        """Return what tells it from those that differ in more than their virtual stages."""
+        return tuple(
+            (part.offer, part.pp, replace(part.cost.shape, interleaved=False))
+            for part in self.parts
+        )
 
 
 class _Search:
@@ -144,9 +165,7 @@ class _Search:
         staged = np.array([[self.links.staged(one, other) for other in kinds] for one in kinds])
         once_s = min(mine[0].cost.constants.step_s for mine in parts)
         combinations = Combinations(tables, blocks, self.layers, alike)
-        return combinations, Screen(
-            tables, self.orders, staged, self.layers, once_s, self.front
-        )
+        return combinations, Screen(tables, self.orders, staged, self.layers, once_s, self.front)
 
     def _blocks(self) -> tuple[list[list[Part]], list[Block]]:
         """Return the meshes of each kind, and which of them pass on equal micro-batches."""
@@ -199,8 +218,7 @@ class _Search:
             Held(part.cost, count, (index == 0, index == len(places) - 1))
             for index, (part, count) in enumerate(zip(places, layers, strict=True))
         ]
-        virtual = candidate.parts[0].virtual
-        chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s, virtual)
+        chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s, candidate.virtual)
         predicted = self._predicted(candidate, chain)
         peaks = zip(candidate.parts, predicted.memory_gib, strict=True)
         if any(needed * GIB > self._limits[part.offer] for part, needed in peaks):
@@ -220,7 +238,7 @@ class _Search:
         v x n micro-batches, sums of gradients and updates counted v times. Layers that a stage
         must hold beyond the first count as fixed.
         """
-        count, virtual = candidate.micro_batches, candidate.parts[0].virtual
+        count, virtual = candidate.micro_batches, candidate.virtual
         more = [
             least_layers(self.workload.model, virtual, index == 0) - 1
             for index in range(len(places))
@@ -330,7 +348,7 @@ class _Search:
             for index, (mesh, count) in enumerate(zip(places, layers, strict=True))
         )
         groups = tuple(self.offers[part.offer].group for part in parts)
-        virtual = parts[0].virtual
+        virtual = candidate.virtual
         schedule = "interleaved" if virtual > 1 else "1f1b"
         pipeline = Pipeline(self.workload.global_batch, meshes, stages, schedule, virtual)
         return plan_of(self.workload, groups, (pipeline,), predicted)
@@ -349,7 +367,7 @@ def _refusals(workload: Workload, kinds: int, able: Capabilities) -> Iterator[st
     fixed, what = workload.fixed, "a pipeline over several kinds"
     yield unplanned(fixed, what, cp=1, recompute_layers=0)
     if not virtual_sizes(workload, able):
-        yield unplanned(fixed, what, virtual_stages=1)
+        yield unplanned(fixed, f"{what} in {able.name}", virtual_stages=1)
     if fixed.zero not in (None, *_zeros(able)):
         yield f"zero {fixed.zero} is not planned of {what}, only {_zeros(able)[-1]} or less"
 

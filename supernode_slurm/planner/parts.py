@@ -11,7 +11,6 @@ from .mesh import Shape, front_layers, meshes_of
 from .space import divisors, expert_sizes, kept, tensor_sizes
 from .workload import Capabilities, Offer, Workload
 
-
 Kind = tuple[int, str, int]
 """Samples of a micro-batch, recomputation and virtual stages: equal in all meshes, but for the
 recomputation where the framework has it by stage."""
@@ -39,9 +38,7 @@ def parts_of(
     found = [
         (
             *(width, pp),
-            replace(
-                shape, micro_batch=width // shape.dp, recompute=again, interleaved=interleaved
-            ),
+            replace(shape, micro_batch=width // shape.dp, recompute=again, interleaved=interleaved),
         )
         for width in divisors(workload.global_batch)
         for again in kept(able.recompute, fixed.recompute)
@@ -65,7 +62,7 @@ def parts_of(
 
 
 def virtual_sizes(workload: Workload, able: Capabilities) -> list[int]:
-    """Return the numbers of virtual stages worth a look: powers of two, or the one that is fixed.
+    """Return the numbers of virtual stages that a pipeline over several kinds may have.
 
     Between meshes no framework has any.
     """
