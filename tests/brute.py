@@ -263,7 +263,7 @@ def is_legal(search: chain._Search, able: Capabilities, parts: Sequence[Part], c
     stages, virtual = sum(part.pp for part in parts), parts[0].virtual
     if sum(least_layers(search, virtual, stages)) > search.layers:
         return False
-    if virtual > 1 and count % stages:
+    if virtual > 1 and (count % stages or (search.layers + search.front) % virtual):
         return False
     return not able.filled_pipelines or stages <= count
 
@@ -322,6 +322,8 @@ def chains(
     least = least_layers(search, virtual, len(places))
     for layers in compositions(search.layers, len(places)):
         if any(held < few for held, few in zip(layers, least, strict=True)):
+            continue
+        if any(held % virtual for held in (layers[0] + search.front, *layers[1:])):
             continue
         stages = tuple(
             Held(part.cost, held, (index == 0, index == last))

@@ -235,27 +235,28 @@ class _Search:
         """Return the layers of each stage, None if they do not fit or take as long as the limit.
 
         With v virtual stages and n micro-batches a step is as long as the v-th part of one with
-        v x n micro-batches, sums of gradients and updates counted v times. Layers that a stage
-        must hold beyond the first count as fixed.
+        v x n micro-batches, sums of gradients and updates counted v times. Layers are dealt v at
+        once, one to each chunk; those that a stage must hold before count as fixed.
         """
         count, virtual = candidate.micro_batches, candidate.virtual
-        more = [
-            least_layers(self.workload.model, virtual, index == 0) - 1
+        before = [
+            least_layers(self.workload.model, virtual, index == 0) - virtual
             for index in range(len(places))
         ]
         held = held_batches(len(places), count, virtual)
         loads = []
         for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
             alone = self._stage(part, index == 0, index == len(places) - 1, held[index])
-            fixed_s = alone.fixed_s + transfer + more[index] * alone.layer_s
-            loads.append(StageLoad(fixed_s, alone.layer_s, alone.most - more[index]))
-        total, limit_s = self.layers - sum(more), limit_s * virtual
+            fixed_s = alone.fixed_s + transfer + before[index] * alone.layer_s
+            most = (alone.most - before[index]) // virtual
+            loads.append(StageLoad(fixed_s, virtual * alone.layer_s, most))
+        total, limit_s = (self.layers - sum(before)) // virtual, limit_s * virtual
         known = split_layers(total, loads, count * virtual, limit_s)
         if known is None:
             return None
-        wholes = self._wholes(places, loads, more, count)
+        wholes = self._wholes(places, loads, before, count)
         split = better_split(total, wholes, known, limit_s)
-        return [one + other for one, other in zip(split, more, strict=True)]
+        return [virtual * each + held for each, held in zip(split, before, strict=True)]
 
     def error(self) -> PlanError:
         """Return why there is no plan."""
@@ -286,17 +287,17 @@ class _Search:
         return self._stages[key]
 
     def _wholes(
-        self, places: Sequence[Part], loads: Sequence[StageLoad], more: Sequence[int], count: int
+        self, places: Sequence[Part], loads: Sequence[StageLoad], before: Sequence[int], count: int
     ) -> list[WholeLoad]:
         """Return what each stage costs of a whole step, equal stages as one."""
         found: dict[tuple[Part, StageLoad, bool, bool], WholeLoad] = {}
         for index, (part, load) in enumerate(zip(places, loads, strict=True)):
             ends = (index == 0, index == len(places) - 1)
-            layers = np.arange(1.0, load.most + 1)
+            each = np.arange(1.0, load.most + 1)
             key = (part, load, *ends)
             if key not in found:
-                time = load.fixed_s + layers * load.layer_s
-                held = layers + more[index]
+                time = load.fixed_s + each * load.layer_s
+                held = part.virtual * each + before[index]
                 sync, update = part.cost.syncs_s(held, ends, time, numbers(count))
                 end = part.virtual * (count * time + sync)
                 update = part.virtual * update

@@ -64,14 +64,16 @@ def parts_of(
 def virtual_sizes(workload: Workload, able: Capabilities) -> list[int]:
     """Return the numbers of virtual stages that a pipeline over several kinds may have.
 
-    Between meshes no framework has any.
+    All chunks of a stage hold as many layers: run pass by pass, others wait for each other, up to a
+    tenth of a step. Between meshes no framework has any.
     """
     fixed = workload.fixed.virtual_stages
     if able.meshes or not (able.virtual_stages and able.uneven_virtual):
         return kept([1], fixed)
+    layers = workload.model.layers
     if fixed is not None:
-        return [fixed]
-    return list(range(1, workload.model.layers // 2 + 1))
+        return [fixed] if layers % fixed == 0 else []
+    return [size for size in divisors(layers) if size <= layers // 2]
 
 
 def least_layers(model: Model, virtual: int, first: bool) -> int:
