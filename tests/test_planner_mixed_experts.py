@@ -45,10 +45,10 @@ def test_the_layers_without_experts_are_in_the_first_stage() -> None:
     assert sum(stage.layers for stage in stages) == 61
     mixture = find_model("deepseek-v3").mixture
     assert mixture is not None and mixture.dense_layers == (0, 1, 2)
-    parts = chunks(plan.pipelines[0])
-    assert len(parts) == len(stages) * plan.pipelines[0].virtual_stages > len(stages)
-    assert parts[0].layers >= 3
-    assert f"t*{parts[-1].layers},m*1,L" in " ".join(emit(plan).arguments)
+    assert stages[0].layers > 3
+    # 61 layers make no equal chunks.
+    assert plan.pipelines[0].virtual_stages == 1
+    assert f"t*{stages[-1].layers},m*1,L" in " ".join(emit(plan).arguments)
 
 
 def test_meshes_of_flagscale_cut_experts_as_the_rest() -> None:

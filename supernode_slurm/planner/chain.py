@@ -48,7 +48,7 @@ def chain_plans(
     Every mesh passes on the same number of samples per micro-batch (dp x micro-batch is
     equal). The layers are split so that the pipeline is as fast as memory allows.
     Without the capability of meshes, TP, EP and DP are equal as well. All have as many virtual
-    stages; a chunk holds a layer at least. A model's layers without experts are in the first
+    stages, and a stage's chunks equal layers. A model's layers without experts are in the first
     stage, in its first chunk. Of plans that differ in their virtual stages alone it is the fastest
     one. Plans that take ``below_s``
     or longer are not looked for. Raises ``PlanError``.
@@ -368,7 +368,12 @@ def _refusals(workload: Workload, kinds: int, able: Capabilities) -> Iterator[st
     fixed, what = workload.fixed, "a pipeline over several kinds"
     yield unplanned(fixed, what, cp=1, recompute_layers=0)
     if not virtual_sizes(workload, able):
-        yield unplanned(fixed, f"{what} in {able.name}", virtual_stages=1)
+        virtual, layers = fixed.virtual_stages or 1, workload.model.layers
+        yield f"virtual-stages {virtual} is not planned of {what}: " + (
+            f"its chunks are equal, and {virtual} does not divide {layers} layers"
+            if layers % virtual
+            else f"{able.name} has none there"
+        )
     if fixed.zero not in (None, *_zeros(able)):
         yield f"zero {fixed.zero} is not planned of {what}, only {_zeros(able)[-1]} or less"
 

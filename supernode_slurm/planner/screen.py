@@ -64,6 +64,15 @@ class Stages:
             middle_s=self.middle_s + end_s,
         )
 
+    def chunked(self, virtual: Values) -> Stages:
+        """Return stages whose layer is one in each of so many chunks."""
+        return replace(
+            self,
+            layer_s=self.layer_s * virtual,
+            end_layer_s=self.end_layer_s * virtual,
+            room=np.floor(self.room / virtual),
+        )
+
     def some(self, chosen: NDArray[np.bool_]) -> Stages:
         """Return some of the pipelines."""
         return Stages(*(getattr(self, name)[:, chosen] for name in Stages.__slots__))
@@ -286,7 +295,10 @@ class Screen:
     def _whole_s(
         self, stages: Stages, virtual: Values, micro_batches: Values, limit_s: Values
     ) -> Values:
-        """Return ``whole_layers_s`` of stages with a layer in each chunk."""
+        """Return ``whole_layers_s`` of stages whose chunks hold as many layers, one at least."""
+        if not self.front:
+            layers = self.layers / virtual
+            return whole_layers_s(stages.chunked(virtual), layers, micro_batches, limit_s)
         # The first chunk of the first stage may hold none of those that are split.
         more = np.maximum(virtual - 1 - (self.front == 1), 0.0)
         layers = self.layers - stages.pp.sum(axis=0) * more
