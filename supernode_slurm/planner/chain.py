@@ -49,9 +49,8 @@ def chain_plans(
     equal). The layers are split so that the pipeline is as fast as memory allows.
     Without the capability of meshes, TP, EP and DP are equal as well. All have as many virtual
     stages, and a stage's chunks equal layers. A model's layers without experts are in the first
-    stage, in its first chunk. Of plans that differ in their virtual stages alone it is the fastest
-    one. Plans that take ``below_s``
-    or longer are not looked for. Raises ``PlanError``.
+    stage, in its first chunk. Of plans that differ in their virtual stages alone it is the
+    fastest. Plans that take ``below_s`` or longer are not looked for. Raises ``PlanError``.
     """
     for reason in filter(None, _refusals(workload, len(offers), capabilities)):
         raise PlanError(reason)
