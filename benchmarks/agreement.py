@@ -107,10 +107,13 @@ def replicas(draw: random.Random) -> Case:
     return Case(found.breakdown_s["compute"] if found else math.inf, least)
 
 
-def jobs(kinds: int, experts: bool) -> Iterator[Case]:
-    """Plan jobs as stages, of meshes and splits in any order."""
+def jobs(kinds: int, experts: bool, chunked: bool = False) -> Iterator[Case]:
+    """Plan jobs as stages, of meshes and splits in any order.
+
+    ``chunked``: of frameworks with virtual stages.
+    """
     for seed in count():
-        job = brute.drawn_job(seed, kinds, experts)
+        job = brute.drawn_job(seed, kinds, experts, chunked)
         if not brute.is_small(*job):
             continue
         try:
@@ -134,8 +137,12 @@ ROWS: tuple[tuple[str, int, Callable[[], Iterator[Case]]], ...] = (
     ("plans as replicas, two kinds", 100, partial(_drawn, replicas)),
     ("plans as stages, two kinds", 150, partial(jobs, 2, False)),
     ("the same, of mixtures of experts", 60, partial(jobs, 2, True)),
+    ("plans with virtual stages, two kinds", 150, partial(jobs, 2, False, True)),
+    ("the same, of mixtures of experts", 100, partial(jobs, 2, True, True)),
     ("plans as stages, three kinds", 60, partial(jobs, 3, False)),
+    ("the same, with virtual stages", 100, partial(jobs, 3, False, True)),
     ("plans as stages, four kinds", 30, partial(jobs, 4, False)),
+    ("the same, with virtual stages", 30, partial(jobs, 4, False, True)),
 )
 
 

@@ -181,6 +181,10 @@ DEVICES = {
 """Of each kind, by how many kinds there are."""
 
 
+LAYERS = {2: [4, 6, 8], 3: [6, 8], 4: [8]}
+"""Of models whose layers divide into chunks, by how many kinds of devices there are."""
+
+
 def shrunk(given: Offer, share: float) -> Offer:
     """Return the offer with cards of less memory."""
     card = given.accelerator
@@ -189,14 +193,19 @@ def shrunk(given: Offer, share: float) -> Offer:
 
 
 def drawn_job(
-    seed: int, kinds: int = 2, experts: bool = False
+    seed: int, kinds: int = 2, experts: bool = False, chunked: bool = False
 ) -> tuple[Workload, list[Offer], Capabilities]:
-    """Return a small job on two to four kinds, some of them short of memory."""
+    """Return a small job on two to four kinds, some of them short of memory.
+
+    ``chunked``: of a framework with virtual stages, and layers for them.
+    """
     draw = random.Random(seed)
     able = capabilities(draw.choice(["flagscale", "flagscale", "megatron", "torchtitan"]))
+    if chunked:
+        able = capabilities(draw.choice(["megatron", "torchtitan"]))
     model = replace(
         DENSE,
-        layers=draw.choice([3, 4, 5]) + kinds - 2,
+        layers=draw.choice(LAYERS[kinds] if chunked else range(kinds + 1, kinds + 4)),
         hidden=draw.choice([512, 2048]),
         vocab=draw.choice([1000, 250_000]),
         tied=draw.random() < 0.3,
@@ -220,7 +229,8 @@ def drawn_job(
         item = offer(name, 1, draw.choice(counts))
         offers.append(shrunk(item, draw.choice([share, share, 1])))
     if experts:
-        mixture = Mixture(4, 2, 1024, dense_layers=draw.choice([(), (0,)]))
+        front = [(), (0,), (0, 1)] if chunked else [(), (0,)]
+        mixture = Mixture(4, 2, 1024, dense_layers=draw.choice(front))
         asked = replace(asked, model=replace(model, mixture=mixture), training="full")
     return asked, offers, able
 
@@ -229,9 +239,9 @@ def meshes(search: chain._Search, able: Capabilities) -> Iterator[tuple[int, tup
     """Yield the samples of a micro-batch, and a mesh of each kind that go together."""
     model = search.workload.model
     for keys in product(*search._parts):
-        widths, again = {width for width, _ in keys}, {kind for _, kind in keys}
+        widths, again, virtual = map(set, zip(*keys, strict=True))
         mixed = able.recompute_by_stage and "selective" not in again
-        if len(widths) > 1 or (len(again) > 1 and not mixed):
+        if len(widths) > 1 or len(virtual) > 1 or (len(again) > 1 and not mixed):
             continue
         (width,) = widths
         for parts in product(*(kind[key] for kind, key in zip(search._parts, keys, strict=True))):
@@ -246,11 +256,33 @@ def ordered(
     """Yield micro-batches, meshes in the order of a pipeline, and the mesh of each stage."""
     for width, chosen in meshes(search, able):
         count = search.workload.global_batch // width
-        places = [part for part in chosen for _ in range(part.pp)]
-        if len(places) > search.layers or (able.filled_pipelines and len(places) > count):
+        if not is_legal(search, able, chosen, count):
             continue
         for parts in permutations(chosen):
             yield count, parts, [part for part in parts for _ in range(part.pp)]
+
+
+def is_legal(search: chain._Search, able: Capabilities, parts: Sequence[Part], count: int) -> bool:
+    """Return whether a framework runs these meshes with so many micro-batches."""
+    stages, virtual = sum(part.pp for part in parts), parts[0].virtual
+    if sum(least_layers(search, virtual, stages)) > search.layers:
+        return False
+    if virtual > 1 and (count % stages or (search.layers + search.front) % virtual):
+        return False
+    return not able.filled_pipelines or stages <= count
+
+
+def least_layers(search: chain._Search, virtual: int, stages: int) -> list[int]:
+    """Return what each stage holds at least: a layer in each chunk, those without experts in one.
+
+    Counted are the layers that repeat.
+    """
+    first = next(
+        layers
+        for layers in range(1, search.layers + virtual * (search.front + 1))
+        if (search.front + layers) // virtual >= max(1, search.front)
+    )
+    return [first, *[virtual] * (stages - 1)]
 
 
 def is_small(
@@ -259,7 +291,8 @@ def is_small(
     """Return whether ``fastest_s`` tries so many pipelines at most."""
     search, found = chain._Search(asked, offers, able), 0
     for _, _, places in ordered(search, able):
-        found += math.comb(search.layers - 1, len(places) - 1)
+        spare = search.layers - sum(least_layers(search, places[0].virtual, len(places)))
+        found += math.comb(spare + len(places) - 1, len(places) - 1)
         if found > most:
             return False
     return True
@@ -289,12 +322,18 @@ def chains(
     """Yield these meshes with every split of the layers over their stages."""
     last = len(places) - 1
     transfers, tied_s = search.links.transfers(parts), search.links.tied_s(parts)
+    virtual = parts[0].virtual
+    least = least_layers(search, virtual, len(places))
     for layers in compositions(search.layers, len(places)):
+        if any(held < few for held, few in zip(layers, least, strict=True)):
+            continue
+        if any(held % virtual for held in (layers[0] + search.front, *layers[1:])):
+            continue
         stages = tuple(
             Held(part.cost, held, (index == 0, index == last))
             for index, (part, held) in enumerate(zip(places, layers, strict=True))
         )
-        yield Chain(stages, transfers, count, tied_s)
+        yield Chain(stages, transfers, count, tied_s, virtual)
 
 
 def _least_s(found: Chain) -> float:
@@ -304,4 +343,5 @@ def _least_s(found: Chain) -> float:
         for stage, p2p_s in zip(found.stages, found.p2p_s, strict=True)
     ]
     once_s = found.tied_s + found.stages[0].cost.constants.step_s
-    return sum(times) + (found.micro_batches - 1) * max(times) + once_s
+    filled_s = (sum(times) - max(times)) / found.virtual
+    return filled_s + found.micro_batches * max(times) + once_s

@@ -15,8 +15,9 @@ from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, emit, names
 from supernode_slurm.frameworks.chunks import chunks
 from supernode_slurm.plan import DeviceGroup, Mesh, Pipeline, Plan, Stage
-from supernode_slurm.planner import PRECISIONS
+from supernode_slurm.planner import PRECISIONS, Workload, plan_mixed
 from tests.test_emission import package
+from tests.test_planner import offer
 
 MIXTURE = "layers=8,hidden=1024,heads=16,kv-heads=8,vocab=32000,experts=8,topk=2,expert-ffn=2048"
 GROUP = DeviceGroup("h100", "h100-sxm", "nvidia", (), "gpu", "n[1-8]", 8, 8)
@@ -308,6 +309,61 @@ def test_torchtitans_own_parser_reads_cuts(
     assert found.context_parallel_degree == sizes.get("cp", 1)
     assert found.expert_parallel_degree == sizes.get("ep", 1)
     assert len(found.module_fqns_per_model_part) == len(layers) * virtual
+
+
+def over_kinds(framework: str, model: str) -> Plan:
+    """Return a plan with virtual stages on two kinds of cards."""
+    asked = Workload(find_model(model), 4096, 96, framework=framework)
+    offers = [offer("a100", 1), offer("h100", 1)]
+    found = plan_mixed(asked, offers, capabilities(framework))[0]
+    (pipeline,) = found.pipelines
+    assert pipeline.virtual_stages > 1 and len({stage.layers for stage in pipeline.stages}) > 1
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", ["llama-3-8b", "deepseek-v2-lite"])
+def test_megatrons_own_class_reads_virtual_stages_over_two_kinds(model: str) -> None:
+    module = package("megatron.core.transformer.pipeline_parallel_layer_layout")
+    kinds = importlib.import_module("megatron.core.transformer.enums")
+    asked = over_kinds("megatron", model)
+    (pipeline,) = asked.pipelines
+    text = value(emit(asked).arguments, "--pipeline-model-parallel-layout")
+    found = module.PipelineParallelLayerLayout(text, len(pipeline.stages))
+    found.validate_layer_layout(find_model(model).layers, None)
+    counts = [sum(part.count(kinds.LayerType.decoder) for part in row) for row in found.layout]
+    assert counts == [stage.layers for stage in pipeline.stages]
+    assert {len(row) for row in found.layout} == {pipeline.virtual_stages}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchtitans_own_parser_reads_virtual_stages_over_two_kinds() -> None:
+    asked = over_kinds("torchtitan", "llama-3-8b")
+    (pipeline,) = asked.pipelines
+    parts = [
+        [name for name in words.split(",") if name.startswith("layers.")]
+        for words in modules(emit(asked).arguments)
+    ]
+    stages = len(pipeline.stages)
+    held = [sum(map(len, parts[index::stages])) for index in range(stages)]
+    assert held == [stage.layers for stage in pipeline.stages]
+    layers = [name for part in parts for name in part]
+    assert layers == [f"layers.{index}" for index in range(32)]
+    package("torchtitan.models.llama3.config_registry")
+    manager = package("torchtitan.config.manager")
+    words = ["--module", "llama3", "--config", "llama3_8b", *emit(asked).arguments]
+    found = manager.ConfigManager().parse_args(words).parallelism
+    assert found.module_fqns_per_model_part == [
+        part.split(",") for part in modules(emit(asked).arguments)
+    ]
+    assert found.pipeline_parallel_schedule == "Interleaved1F1B"
+
+
+def modules(words: Sequence[str]) -> list[str]:
+    """Return the modules of each chunk as torchtitan is told."""
+    start = list(words).index("--parallelism.module_fqns_per_model_part") + 1
+    rest = words[start:]
+    return list(rest[: next(i for i, word in enumerate(rest) if word.startswith("--"))])
 
 
 def test_deepspeeds_own_class_reads_parallel_experts() -> None:

@@ -16,6 +16,7 @@ from supernode_slurm.planner.build import case_of, cut_of
 from supernode_slurm.planner.case import Case, stacked, taken_cases
 from supernode_slurm.planner.constants import DEFAULT
 from supernode_slurm.planner.costs import costs_of
+from supernode_slurm.planner.crossings import Crossings, Part
 from supernode_slurm.planner.memory import memory_of, stage_parts, stages_of
 from supernode_slurm.planner.mesh import Shape, front_layers, meshes_of
 from supernode_slurm.planner.pipeline import Chain, Held
@@ -99,33 +100,39 @@ def test_parts_of_memory_add_up_to_the_whole(
 
 @given(
     shape=shapes, pp=st.sampled_from([1, 2, 4]), model=names, stack=stacks, training=trainings,
-    share=shares,
+    share=shares, virtual=st.sampled_from([1, 2, 3]),
 )  # fmt: skip
 @settings(max_examples=120)
 def test_a_chain_of_stages_is_a_pipeline_on_one_kind(
-    shape: Shape, pp: int, model: str, stack: str, training: str, share: int
+    shape: Shape, pp: int, model: str, stack: str, training: str, share: int, virtual: int
 ) -> None:
-    shape = spread(shape, model, share)
+    assume(virtual == 1 or pp > 1)
+    shape = replace(spread(shape, model, share), interleaved=virtual > 1)
     asked = asked_of(model, shape, 4 * pp, stack, training)
     front, given_ = front_layers(asked.model), placed(shape, pp)
     least, more = divmod(asked.model.layers - front, pp)
     assume(pp < 4 or not more)  # Two stages in the middle would differ.
     layers = [least + more, *(least for _ in range(pp - 1))]
     layout = layout_of(shape, (layers[0] + front, *layers[1:]))
+    layout = replace(layout, virtual_stages=virtual)
     whole = predict(asked, given_, layout)
     hop = float(hop_s(case_at(asked, given_, layout), DEFAULT))
     (mesh,) = meshes_of(asked, given_, [shape], [pp])
     places = range(pp)
+    part = Part(0, pp, shape.dp, mesh, virtual)
+    if pp > 1 and not stack_of(stack).whole_transfers:
+        assert Crossings(asked, [given_]).inner_s(part) == pytest.approx(hop, rel=1e-9)
     chain = Chain(
         stages=tuple(Held(mesh, layers[place], (place == 0, place == pp - 1)) for place in places),
         p2p_s=tuple(hop * ((place > 0) + (place < pp - 1)) for place in places),
         micro_batches=4 * pp,
+        virtual=virtual,
     )
     found = chain.breakdown_s()
     tied = asked.model.tied and pp > 1 and training == "full"
-    for part in PARTS:
-        if part != "dp" or not tied:
-            assert found[part] == pytest.approx(whole.breakdown_s[part], rel=1e-9, abs=1e-12)
+    for name in PARTS:
+        if name != "dp" or not tied:
+            assert found[name] == pytest.approx(whole.breakdown_s[name], rel=1e-9, abs=1e-12)
     # The sum over both ends of a tied table is the caller's, who knows the way between them.
     assert (whole.breakdown_s["dp"] > found["dp"] + 1e-12) == tied
     assert max(chain.memory_bytes()) / 2**30 == pytest.approx(whole.memory_gib[0])

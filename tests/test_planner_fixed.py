@@ -92,13 +92,17 @@ def over_kinds(strategy: str, framework: str, fixed: Fixed, model: str = "llama-
 
 @pytest.mark.parametrize(
     "fixed",
-    [Fixed(tp=2), Fixed(pp=4), Fixed(micro_batch=3), Fixed(recompute="full"), Fixed(zero=0, dp=4)],
+    [
+        *(Fixed(tp=2), Fixed(pp=4), Fixed(micro_batch=3), Fixed(recompute="full")),
+        *(Fixed(zero=0, dp=4), Fixed(virtual_stages=1), Fixed(virtual_stages=4, pp=4)),
+    ],
 )
 def test_stages_over_several_kinds_keep_what_is_fixed(fixed: Fixed) -> None:
     plan = over_kinds("mixed", "megatron", fixed)
     (pipeline,) = plan.pipelines
     assert len(pipeline.meshes) == 2
     assert fixed.pp in (None, len(pipeline.stages))
+    assert fixed.virtual_stages in (None, pipeline.virtual_stages)
     for mesh in pipeline.meshes:
         for name in ("tp", "dp", "micro_batch", "recompute", "zero"):
             assert getattr(fixed, name) in (None, getattr(mesh, name))
@@ -123,7 +127,14 @@ def test_replicas_of_several_kinds_keep_what_is_fixed(strategy: str) -> None:
     "strategy, framework, fixed, reason",
     [
         ("mixed", "megatron", Fixed(cp=2), "cp 2 is not planned of a pipeline over several kinds"),
-        ("mixed", "megatron", Fixed(virtual_stages=2), "virtual-stages 2 is not planned"),
+        (
+            "mixed",
+            "flagscale",
+            Fixed(virtual_stages=2),
+            "virtual-stages 2 is not planned .* has none",
+        ),
+        ("mixed", "megatron", Fixed(virtual_stages=3), "equal, and 3 does not divide 32 layers"),
+        ("mixed", "megatron", Fixed(virtual_stages=32), "megatron has no layout for 8 x a100"),
         ("mixed", "megatron", Fixed(zero=3), "zero 3 is not planned .* only 1 or less"),
         ("mixed", "megatron", Fixed(tp=16), "megatron has no layout for 8 x a100"),
         ("mixed", "torch", Fixed(tp=2), "tp 2 is not planned of replicas of one device each"),

@@ -20,7 +20,10 @@ from supernode_slurm.planner import (
     plan_uniform,
     predict,
 )
+from supernode_slurm.planner.constants import DEFAULT
 from supernode_slurm.planner.costs import usable_gib
+from supernode_slurm.planner.crossings import Crossings, Part
+from supernode_slurm.planner.mesh import Shape, meshes_of
 from supernode_slurm.planner.replicas import joined
 from tests.brute import replicas_compute_s, replicas_job
 from tests.test_planner import PARTS, offer, step_s, workload
@@ -150,6 +153,30 @@ def test_pruning_drops_no_plan_that_belongs_to_the_best(monkeypatch: pytest.Monk
     assert len(everything) > 10 * len(pruned)
     expected = [step_s(plan) for plan in everything[: len(pruned)]]
     assert [step_s(plan) for plan in pruned] == pytest.approx(expected)
+
+
+def test_a_micro_batch_goes_back_to_the_first_mesh_between_its_chunks() -> None:
+    asked = replace(workload("llama-3-8b", 96), framework="megatron")
+    offers = [offer("a100", 1), replace(offer("h100", 1), network_gbs=1000.0)]
+    links, parts = Crossings(asked, offers), []
+    for index, (item, pp) in enumerate(zip(offers, (1, 2), strict=True)):
+        shape = Shape(2, 8 // 2 // pp, pp, "none", 1)
+        (cost,) = meshes_of(asked, item, [shape], [pp])
+        parts.append(Part(index, pp, shape.dp, cost, virtual=3))
+    first, second = parts
+    wires = [links.way_s(part, False) for part in parts]
+    # The slower network is between both; each chunk starts a transfer there and one back.
+    start = 2 * 3 * float(first.cost.cases.rates.collective_s)
+    out = 3 * DEFAULT.transfer_interleaved * max(wires) + start
+    assert max(wires) > min(wires)
+    assert links.crossing_s(first, second) == pytest.approx(out)
+    inner, back = links.inner_s(second), links.crossing_s(second, first) * 2 / 3
+    expected = (back + out, out + inner, inner + back)
+    assert links.transfers(parts) == pytest.approx(expected)
+    # Without virtual stages none goes back, nor on one mesh.
+    once = [replace(part, virtual=1) for part in parts]
+    assert links.transfers(once)[0] == links.crossing_s(*once) == max(wires) + DEFAULT.transfer_s
+    assert links.transfers([second]) == (inner, inner)
 
 
 def test_the_split_over_stages_cannot_be_improved() -> None:

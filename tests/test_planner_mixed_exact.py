@@ -10,8 +10,9 @@ import pytest
 
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, flagscale
+from supernode_slurm.frameworks.chunks import chunks
 from supernode_slurm.plan import Plan
-from supernode_slurm.planner import Capabilities, Offer, Workload, chain, plan_mixed
+from supernode_slurm.planner import Capabilities, Fixed, Offer, Workload, chain, plan_mixed
 from supernode_slurm.planner.whole import better_split
 from tests.brute import DENSE, drawn_job, drawn_wholes, fastest_s, shrunk, wholes_over
 from tests.test_planner import offer, step_s
@@ -35,6 +36,46 @@ def test_no_split_of_any_meshes_is_faster(seed: int) -> None:
     assert bool(found) == (expected < math.inf)
     if found:
         assert step_s(found[0]) == pytest.approx(expected, rel=1e-9)
+
+
+CHUNKED = [(6, 2), (39, 2), (51, 2), (68, 2), (78, 2), (83, 2), (131, 2), (9, 3), (45, 3)]
+"""Where virtual stages make the fastest step."""
+
+
+@pytest.mark.parametrize(("seed", "kinds"), CHUNKED)
+@pytest.mark.parametrize("experts", [False, True])
+def test_no_split_of_any_meshes_is_faster_with_virtual_stages(
+    seed: int, kinds: int, experts: bool
+) -> None:
+    asked, offers, able = drawn_job(seed, kinds, experts, chunked=True)
+    found, expected = plans(asked, offers, able), fastest_s(asked, offers, able)
+    assert step_s(found[0]) == pytest.approx(expected, rel=1e-9)
+    assert experts or found[0].pipelines[0].virtual_stages > 1
+    sizes = [(*(group.name for group in plan.groups), *plan.pipelines[0].meshes) for plan in found]
+    assert len(set(sizes)) == len(sizes)
+    for plan in found:
+        chunks(plan.pipelines[0])
+
+
+FIXED = [(20, 2), (39, 2), (59, 2), (78, 2), (79, 2), (9, 3), (45, 3), (5, 4), (24, 4), (6, 4)]
+
+
+@pytest.mark.parametrize("virtual", [2, 3])
+@pytest.mark.parametrize("experts", [False, True])
+def test_a_fixed_number_of_virtual_stages_is_kept_and_the_rest_is_searched(
+    virtual: int, experts: bool
+) -> None:
+    tried = 0
+    for seed, kinds in FIXED:
+        asked, offers, able = drawn_job(seed, kinds, experts, chunked=True)
+        asked = replace(asked, fixed=Fixed(virtual_stages=virtual))
+        found, expected = plans(asked, offers, able), fastest_s(asked, offers, able)
+        assert bool(found) == (expected < math.inf)
+        if found:
+            tried += 1
+            assert found[0].pipelines[0].virtual_stages == virtual
+            assert step_s(found[0]) == pytest.approx(expected, rel=1e-9)
+    assert tried >= 3
 
 
 def test_no_other_split_makes_a_shorter_step() -> None:

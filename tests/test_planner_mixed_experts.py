@@ -9,6 +9,7 @@ import pytest
 from supernode_slurm.catalogue import find_model
 from supernode_slurm.errors import PlanError
 from supernode_slurm.frameworks import capabilities, emit
+from supernode_slurm.frameworks.chunks import chunks
 from supernode_slurm.plan import Plan
 from supernode_slurm.planner import Offer, Workload, ideal_rate, plan_mixed, plan_strategy
 from supernode_slurm.planner.costs import usable_gib
@@ -32,7 +33,9 @@ def test_the_experts_of_all_stages_are_spread_alike_where_the_framework_says_one
     assert sum(stage.layers for stage in pipeline.stages) == 32
     words = " ".join(emit(plan).arguments)
     assert f"--expert-model-parallel-size {pipeline.meshes[0].ep} " in words
-    layout = "|".join(f"t*{stage.layers}" for stage in pipeline.stages)
+    # A chunk of each mesh in turn, as often as there are virtual stages.
+    assert pipeline.virtual_stages > 1 and pipeline.schedule == "interleaved"
+    layout = "|".join(f"t*{chunk.layers}" for chunk in chunks(pipeline))
     assert f"--pipeline-model-parallel-layout E{layout},L" in words
 
 
@@ -43,6 +46,8 @@ def test_the_layers_without_experts_are_in_the_first_stage() -> None:
     mixture = find_model("deepseek-v3").mixture
     assert mixture is not None and mixture.dense_layers == (0, 1, 2)
     assert stages[0].layers > 3
+    # 61 layers make no equal chunks.
+    assert plan.pipelines[0].virtual_stages == 1
     assert f"t*{stages[-1].layers},m*1,L" in " ".join(emit(plan).arguments)
 
 

@@ -5,13 +5,15 @@ As in ``test_planner_layer`` a test sets few rates, and what it does not set cos
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from supernode_slurm.frameworks import capabilities
+from supernode_slurm.frameworks.chunks import chunks as chunks_of
+from supernode_slurm.plan import Pipeline, Stage
 from supernode_slurm.planner import Workload, links
 from supernode_slurm.planner.case import Case, Numbers, numbers
 from supernode_slurm.planner.chain import chain_plans
@@ -338,11 +340,12 @@ def before(rank: int, turn: Turn, pp: int, chunks: int) -> tuple[int, Turn] | No
     return (place % pp, (forward, place // pp, batch)) if place >= 0 else None
 
 
-def run(pp: int, chunks: int, count: int) -> tuple[float, list[int]]:
+def run(pp: int, chunks: int, count: int, times: Sequence[float] = ()) -> tuple[float, list[int]]:
     """Return when an interleaved pipeline ends, and the most chunks that each rank holds.
 
-    A chunk takes 1 forward and 2 backward.
+    A chunk takes 1 forward and 2 backward, or that many times its own time.
     """
+    times = times or [1.0] * pp * chunks
     ranks = range(pp)
     queues = [list(order_of(pp, chunks, rank, count)) for rank in ranks]
     ends: dict[tuple[int, Turn] | None, float] = {None: 0.0}
@@ -354,7 +357,8 @@ def run(pp: int, chunks: int, count: int) -> tuple[float, list[int]]:
         for rank in ready:
             turn = queues[rank].pop(0)
             start = max(clocks[rank], ends[waits[rank]])
-            clocks[rank] = ends[rank, turn] = start + (1 if turn[0] else 2)
+            took = times[turn[1] * pp + rank] * (1 if turn[0] else 2)
+            clocks[rank] = ends[rank, turn] = start + took
             held[rank] += 1 if turn[0] else -1
             most[rank] = max(most[rank], held[rank])
     return max(clocks), most
@@ -375,6 +379,42 @@ def test_a_pipeline_run_pass_by_pass(pp: int, chunks: int, blocks: int) -> None:
     layer, nothing = parted(3, 0, 0, 0), parted(0, 0, 0, 0)
     step = step_of(case, BARE, Layers(layer, layer, nothing, nothing))
     assert step.time_s == is_(end)
+
+
+def run_over(slow: float, layers: Sequence[int], virtual: int, count: int) -> float:
+    """Return by how much a pipeline run pass by pass ends later than its equation says.
+
+    In the first half of its stages a layer takes ``slow`` times as long.
+    """
+    stages, half = [Stage(0, held) for held in layers], len(layers) // 2
+    speeds = [slow] * half + [1.0] * (len(layers) - half)
+    parts = chunks_of(Pipeline(count, (), tuple(stages), "interleaved", virtual))
+    times = [part.layers * speeds[place % len(layers)] for place, part in enumerate(parts)]
+    wholes = [3 * held * speed for held, speed in zip(layers, speeds, strict=True)]
+    equation = count * max(wholes) + (sum(wholes) - max(wholes)) / virtual
+    return run(len(layers), virtual, count, times)[0] / equation - 1
+
+
+@pytest.mark.parametrize(
+    ("slow", "layers", "virtual", "count"),
+    [
+        (3.0, [8, 24], 4, 12),
+        (2.5, [10, 20], 5, 8),
+        (2.3, [4, 4, 12, 12], 4, 8),
+        (2.3, [6] * 4 + [14] * 4, 2, 64),
+        (2.3, [15, 33], 3, 16),
+    ],
+)
+def test_equal_chunks_over_two_kinds_end_when_the_equation_says(
+    slow: float, layers: list[int], virtual: int, count: int
+) -> None:
+    assert run_over(slow, layers, virtual, count) == pytest.approx(0, abs=0.02)
+
+
+def test_unequal_chunks_wait_for_each_other() -> None:
+    # Chunks of one and two layers beside some of three and four.
+    assert run_over(2.3, [6] * 4 + [14] * 4, 4, 64) > 0.05
+    assert run_over(2.3, [3] * 8 + [7] * 8, 2, 128) > 0.1
 
 
 def test_a_layer_without_experts_bounds_the_first_stage_only() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise, permutations
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, permutations, product
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from .costs import GIB, limit_gib, model_operations, plan_of
 from .crossings import Crossings, Part
 from .fixed import unplanned
 from .mesh import front_layers
-from .parts import parts_of
-from .pipeline import Chain, Held
+from .parts import least_layers, parts_of, virtual_sizes
+from .pipeline import Chain, Held, held_batches
 from .screen import Screen
 from .space import divisors, kept
 from .split import StageLoad, split_layers
@@ -47,14 +47,16 @@ def chain_plans(
 
     Every mesh passes on the same number of samples per micro-batch (dp x micro-batch is
     equal). The layers are split so that the pipeline is as fast as memory allows.
-    Without the capability of meshes, TP, EP and DP are equal as well. A model's layers without
-    experts are in the first stage, with one of the others at least. Plans that take ``below_s``
-    or longer are not looked for. Raises ``PlanError``.
+    Without the capability of meshes, TP, EP and DP are equal as well. All have as many virtual
+    stages, and a stage's chunks equal layers. A model's layers without experts are in the first
+    stage, in its first chunk. Of plans that differ in their virtual stages alone it is the
+    fastest. Plans that take ``below_s`` or longer are not looked for. Raises ``PlanError``.
     """
     for reason in filter(None, _refusals(workload, len(offers), capabilities)):
         raise PlanError(reason)
     search = _Search(workload, offers, capabilities)
     best: list[_Found] = []
+    alike: dict[tuple[Hashable, ...], _Found] = {}
     most = min(keep, KEEP)
 
     def limit() -> float:
@@ -62,9 +64,15 @@ def chain_plans(
 
     for number, candidate in enumerate(search.candidates(limit)):
         plan = search.plan(candidate, limit())
-        if plan is not None and plan.predicted is not None:
-            found = _Found(plan.predicted.worked_s, number, plan)
-            bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
+        if plan is None or plan.predicted is None:
+            continue
+        found = _Found(plan.predicted.worked_s, number, plan)
+        slower = alike.get(candidate.sizes)
+        if slower is not None and slower.step_s <= found.step_s:
+            continue
+        best = [one for one in best if one is not slower]
+        alike[candidate.sizes] = found
+        bisect.insort(best, found, key=lambda item: (item.step_s, item.number))
     if not best and below_s < math.inf:
         raise PlanError(f"no plan below {below_s:.2f} s a step")
     if not best:
@@ -86,6 +94,19 @@ class _Candidate:
     parts: tuple[Part, ...]
     micro_batches: int
     bound_s: float
+
+    @property
+    def virtual(self) -> int:
+        """Return the virtual stages of each stage."""
+        return self.parts[0].virtual
+
+    @property
+    def sizes(self) -> tuple[Hashable, ...]:
+        """Return what tells it from those that differ in more than their virtual stages."""
+        return tuple(
+            (part.offer, part.pp, replace(part.cost.shape, interleaved=False))
+            for part in self.parts
+        )
 
 
 class _Search:
@@ -109,6 +130,7 @@ class _Search:
             for index, offer in enumerate(offers)
         ]
         self._limits = [limit_gib(workload, offer) * GIB for offer in offers]
+        self._virtual = virtual_sizes(workload, capabilities)
         self._stages: dict[tuple[Part, bool, bool, float], StageLoad] = {}
         self.orders = [
             order for order in permutations(range(len(offers))) if self._vendors_meet_once(order)
@@ -142,29 +164,35 @@ class _Search:
         staged = np.array([[self.links.staged(one, other) for other in kinds] for one in kinds])
         once_s = min(mine[0].cost.constants.step_s for mine in parts)
         combinations = Combinations(tables, blocks, self.layers, alike)
-        return combinations, Screen(tables, self.orders, staged, self.layers, once_s)
+        return combinations, Screen(tables, self.orders, staged, self.layers, once_s, self.front)
 
     def _blocks(self) -> tuple[list[list[Part]], list[Block]]:
         """Return the meshes of each kind, and which of them pass on equal micro-batches."""
-        able = self.capabilities
-        stages = kept(range(self.layers + 1), self.workload.fixed.pp)
         found: list[list[Part]] = [[] for _ in self.offers]
         blocks: list[Block] = []
         for width in divisors(self.workload.global_batch):
             count = self.workload.global_batch // width
-            legal = [n for n in stages if not rules.micro_batches(able, n, 1, count)]
-            for again in self._recomputations():
+            for again, virtual in product(self._recomputations(), self._virtual):
                 options = [
-                    [part for kind in again for part in parts.get((width, kind), [])]
+                    [part for kind in again for part in parts.get((width, kind, virtual), [])]
                     for parts in self._parts
                 ]
-                if not all(options):
+                legal = self._lengths(count, virtual) if all(options) else frozenset()
+                if not legal:
                     continue
-                starts = tuple(map(len, found))
-                blocks.append(Block(starts, tuple(map(len, options)), count, frozenset(legal)))
+                starts, sizes = tuple(map(len, found)), tuple(map(len, options))
+                blocks.append(Block(starts, sizes, count, virtual, legal))
                 for mine, more in zip(found, options, strict=True):
                     mine.extend(more)
         return found, blocks
+
+    def _lengths(self, count: int, virtual: int) -> frozenset[int]:
+        """Return the numbers of stages with which so many micro-batches and chunks are legal."""
+        able, model = self.capabilities, self.workload.model
+        first, each = (least_layers(model, virtual, first) for first in (True, False))
+        most = 1 + (self.layers - first) // each
+        stages = kept(range(len(self.offers), most + 1), self.workload.fixed.pp)
+        return frozenset(n for n in stages if not rules.micro_batches(able, n, virtual, count))
 
     def _recomputations(self) -> list[tuple[str, ...]]:
         """Return which recomputations may stand beside each other."""
@@ -180,29 +208,54 @@ class _Search:
             return None
         places = [part for part in candidate.parts for _ in range(part.pp)]
         transfers = self.links.transfers(candidate.parts)
-        loads = []
-        for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
-            held = min(candidate.micro_batches, len(places) - index)
-            alone = self._stage(part, index == 0, index == len(places) - 1, held)
-            loads.append(StageLoad(alone.fixed_s + transfer, alone.layer_s, alone.most))
-        total = self.layers
         tied_s = self.links.tied_s(candidate.parts)
         once_s = tied_s + places[0].cost.constants.step_s
-        layers = split_layers(total, loads, candidate.micro_batches, limit_s - once_s)
+        layers = self._split(candidate, places, transfers, limit_s - once_s)
         if layers is None:
             return None
-        wholes = self._wholes(places, loads, candidate.micro_batches)
-        layers = better_split(total, wholes, layers, limit_s - once_s)
         stages = [
             Held(part.cost, count, (index == 0, index == len(places) - 1))
             for index, (part, count) in enumerate(zip(places, layers, strict=True))
         ]
-        chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s)
+        chain = Chain(tuple(stages), transfers, candidate.micro_batches, tied_s, candidate.virtual)
         predicted = self._predicted(candidate, chain)
         peaks = zip(candidate.parts, predicted.memory_gib, strict=True)
         if any(needed * GIB > self._limits[part.offer] for part, needed in peaks):
             return None
         return self._written(candidate, layers, predicted)
+
+    def _split(
+        self,
+        candidate: _Candidate,
+        places: Sequence[Part],
+        transfers: Sequence[float],
+        limit_s: float,
+    ) -> list[int] | None:
+        """Return the layers of each stage, None if they do not fit or take as long as the limit.
+
+        With v virtual stages and n micro-batches a step is as long as the v-th part of one with
+        v x n micro-batches, sums of gradients and updates counted v times. Layers are dealt v at
+        once, one to each chunk; those that a stage must hold before count as fixed.
+        """
+        count, virtual = candidate.micro_batches, candidate.virtual
+        before = [
+            least_layers(self.workload.model, virtual, index == 0) - virtual
+            for index in range(len(places))
+        ]
+        held = held_batches(len(places), count, virtual)
+        loads = []
+        for index, (part, transfer) in enumerate(zip(places, transfers, strict=True)):
+            alone = self._stage(part, index == 0, index == len(places) - 1, held[index])
+            fixed_s = alone.fixed_s + transfer + before[index] * alone.layer_s
+            most = (alone.most - before[index]) // virtual
+            loads.append(StageLoad(fixed_s, virtual * alone.layer_s, most))
+        total, limit_s = (self.layers - sum(before)) // virtual, limit_s * virtual
+        known = split_layers(total, loads, count * virtual, limit_s)
+        if known is None:
+            return None
+        wholes = self._wholes(places, loads, before, count)
+        split = better_split(total, wholes, known, limit_s)
+        return [virtual * each + held for each, held in zip(split, before, strict=True)]
 
     def error(self) -> PlanError:
         """Return why there is no plan."""
@@ -233,20 +286,21 @@ class _Search:
         return self._stages[key]
 
     def _wholes(
-        self, places: Sequence[Part], loads: Sequence[StageLoad], count: int
+        self, places: Sequence[Part], loads: Sequence[StageLoad], before: Sequence[int], count: int
     ) -> list[WholeLoad]:
         """Return what each stage costs of a whole step, equal stages as one."""
         found: dict[tuple[Part, StageLoad, bool, bool], WholeLoad] = {}
         for index, (part, load) in enumerate(zip(places, loads, strict=True)):
             ends = (index == 0, index == len(places) - 1)
-            layers = np.arange(1.0, load.most + 1)
+            each = np.arange(1.0, load.most + 1)
             key = (part, load, *ends)
             if key not in found:
-                time = load.fixed_s + layers * load.layer_s
-                sync, update = part.cost.syncs_s(layers, ends, time, numbers(count))
-                found[key] = WholeLoad(
-                    time, count * time + sync, update, load.fixed_s, load.layer_s
-                )
+                time = load.fixed_s + each * load.layer_s
+                held = part.virtual * each + before[index]
+                sync, update = part.cost.syncs_s(held, ends, time, numbers(count))
+                end = part.virtual * (count * time + sync)
+                update = part.virtual * update
+                found[key] = WholeLoad(time, end, update, load.fixed_s, load.layer_s)
         return [
             found[part, load, index == 0, index == len(places) - 1]
             for index, (part, load) in enumerate(zip(places, loads, strict=True))
@@ -294,7 +348,9 @@ class _Search:
             for index, (mesh, count) in enumerate(zip(places, layers, strict=True))
         )
         groups = tuple(self.offers[part.offer].group for part in parts)
-        pipeline = Pipeline(self.workload.global_batch, meshes, stages)
+        virtual = candidate.virtual
+        schedule = "interleaved" if virtual > 1 else "1f1b"
+        pipeline = Pipeline(self.workload.global_batch, meshes, stages, schedule, virtual)
         return plan_of(self.workload, groups, (pipeline,), predicted)
 
 
@@ -309,7 +365,14 @@ def _refusals(workload: Workload, kinds: int, able: Capabilities) -> Iterator[st
         )
     yield rules.predicted_tokens(workload.model, able, kinds)
     fixed, what = workload.fixed, "a pipeline over several kinds"
-    yield unplanned(fixed, what, cp=1, virtual_stages=1, recompute_layers=0)
+    yield unplanned(fixed, what, cp=1, recompute_layers=0)
+    if not virtual_sizes(workload, able):
+        virtual, layers = fixed.virtual_stages or 1, workload.model.layers
+        yield f"virtual-stages {virtual} is not planned of {what}: " + (
+            f"its chunks are equal, and {virtual} does not divide {layers} layers"
+            if layers % virtual
+            else f"{able.name} has none there"
+        )
     if fixed.zero not in (None, *_zeros(able)):
         yield f"zero {fixed.zero} is not planned of {what}, only {_zeros(able)[-1]} or less"
 

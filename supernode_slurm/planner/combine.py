@@ -33,6 +33,8 @@ class Block:
     sizes: tuple[int, ...]
     """How many of each kind there are."""
     micro_batches: int
+    virtual: int
+    """Virtual stages of each stage."""
     stages: frozenset[int]
     """Legal lengths of the pipeline."""
 
@@ -52,7 +54,9 @@ class Combinations:
         """A legal combination was looked at, or one that has no room whatever follows."""
         self._starts = np.array([block.starts for block in blocks], np.intp).T
         self._sizes = np.array([block.sizes for block in blocks], np.intp).T
-        self._counts = np.array([block.micro_batches for block in blocks], float)
+        self._virtual = np.array([block.virtual for block in blocks], float)
+        self._counts = np.array([block.micro_batches for block in blocks], float) * self._virtual
+        """Of chunks that each stage passes on."""
         self._lengths = np.zeros((len(blocks), layers + 1), np.bool_)
         for place, block in enumerate(blocks):
             self._lengths[place, list(block.stages)] = True
@@ -67,7 +71,7 @@ class Combinations:
         """Yield the combinations that could be below the limit, as it is by then.
 
         They have a column with the row of each kind's mesh in its table; and their numbers of
-        micro-batches.
+        micro-batches, each counted for each virtual stage.
         """
         block, rows = np.arange(self._counts.size), np.zeros((0, self._counts.size), np.intp)
         for _ in range(max(len(self.tables) - 2, 1)):
@@ -122,8 +126,8 @@ class Combinations:
             loads = taken(self._loads, np.vstack([rows[:, some], *rest]))
             roomy = (loads.room > 0).all(axis=0) & (loads.room.sum(axis=0) >= self.layers)
             bounds = np.full(roomy.size, np.inf)
-            bounds[roomy] = bounds_s(
-                loads.some(roomy), self.layers, self._counts[block[some]][roomy]
-            )
+            mine = block[some][roomy]
+            whole_s = bounds_s(loads.some(roomy), self.layers, self._counts[mine])
+            bounds[roomy] = whole_s / self._virtual[mine]
             found[some] = bounds
         return found

@@ -24,6 +24,20 @@ class Part:
     pp: int
     dp: int
     cost: MeshCost
+    virtual: int = 1
+    """Virtual stages of each stage."""
+
+    @property
+    def shown(self) -> float:
+        """Return how often what a micro-batch moves to a neighbour is waited for."""
+        return self.virtual * self.cost.constants.transfer_interleaved if self.virtual > 1 else 1.0
+
+    @property
+    def start_s(self) -> float:
+        """Return what a micro-batch's transfers to a neighbour take besides, as ``step.hop_s``."""
+        if self.virtual > 1:
+            return 2 * self.virtual * float(self.cost.cases.rates.collective_s)
+        return self.cost.constants.transfer_s
 
     @property
     def layer_s(self) -> float:
@@ -44,18 +58,36 @@ class Crossings:
     offers: Sequence[Offer]
 
     def transfers(self, parts: Sequence[Part]) -> tuple[float, ...]:
-        """Return each stage's transfers of one micro-batch: it waits for both neighbours."""
+        """Return each stage's transfers of one micro-batch: it waits for both neighbours.
+
+        The neighbours of the first and of the last stage are each other where there are virtual
+        ones: between its v chunks a micro-batch goes back v - 1 times, over the way that lies
+        between the last mesh and the first. On one kind the equations count no way back.
+        """
         hops: list[float] = []
         for part, following in zip(parts, (*parts[1:], None), strict=True):
             inner = self.inner_s(part)
             outer = inner if following is None else self.crossing_s(part, following)
             hops.extend([inner] * (part.pp - 1))
             hops.append(outer)
-        return tuple(map(sum, zip([0.0, *hops[:-1]], [*hops[:-1], 0.0], strict=True)))
+        back = self.back_s(parts)
+        return tuple(map(sum, zip([back, *hops[:-1]], [*hops[:-1], back], strict=True)))
+
+    def back_s(self, parts: Sequence[Part]) -> float:
+        """Return the ways of one micro-batch from the last mesh to the first, and as often back."""
+        virtual = parts[0].virtual
+        if len(parts) == 1 or virtual == 1:
+            return 0.0
+        return self.crossing_s(parts[-1], parts[0]) * (virtual - 1) / virtual
 
     def inner_s(self, part: Part) -> float:
         """Return the way of one micro-batch between two stages of a part, both ways."""
-        return self._hop_s(part, part.cost.hop_bs)
+        return self.moved_s(part) * part.shown + part.start_s
+
+    def moved_s(self, part: Part) -> float:
+        """Return the time on the links of one micro-batch between two stages of a part."""
+        moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp
+        return moved / part.cost.hop_bs
 
     def way_s(self, part: Part, staged: bool) -> float:
         """Return the same out of a part as its own network cards allow.
@@ -69,15 +101,11 @@ class Crossings:
     def _nic_bs(self, part: Part) -> float:
         return float(part.cost.cases.rates.nic_bs)
 
-    def _hop_s(self, part: Part, bandwidth: float) -> float:
-        moved = 2 * part.cost.tokens * self.workload.model.hidden / part.cost.shape.tp
-        return moved / bandwidth + part.cost.constants.transfer_s
-
     def crossing_s(self, part: Part, following: Part) -> float:
         """Return the way of one micro-batch from a mesh to the next, both ways."""
         staged = self.staged(part.offer, following.offer)
-        slower_s = max(self.way_s(part, staged), self.way_s(following, staged))
-        return slower_s + part.cost.constants.transfer_s
+        slower_s = max(self.way_s(each, staged) * each.shown for each in (part, following))
+        return slower_s + part.start_s
 
     def tied_s(self, parts: Sequence[Part]) -> float:
         """Return the sum of a tied table's gradients over the first and the last stage."""

@@ -128,8 +128,13 @@ def held_by(case: Case, rank: Numbers) -> Numbers:
     """
     cut = case.cut
     count = case.dims.global_batch / (cut.dp * cut.micro_batch)
-    chunks = 2 * (cut.pp - rank - 1) + (cut.virtual - 1) * cut.pp + 1
-    held = np.where(cut.virtual > 1, chunks / cut.virtual, cut.pp - rank)
+    return held_of(count, cut.pp, cut.pp - rank, cut.virtual)
+
+
+def held_of(count: Numbers, pp: Numbers, left: Numbers, virtual: Numbers) -> Numbers:
+    """Return the same of ``count`` micro-batches for the first of the last ``left`` stages."""
+    chunks = 2 * (left - 1) + (virtual - 1) * pp + 1
+    held = np.where(virtual > 1, chunks / virtual, left)
     return np.maximum(np.minimum(count, held), 1.0)
 
 

@@ -39,6 +39,8 @@ class Shape:
     """Replicas that share one copy of sharded weights; 0 for all."""
     ep: int = 1
     etp: int = 1
+    interleaved: bool = False
+    """With virtual stages, however many: experts' traffic hides more or less of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,7 @@ def _layout(shape: Shape, stages: int) -> Layout:
         ep=shape.ep,
         etp=shape.etp,
         sequence_parallel=shape.tp > 1,
+        virtual_stages=2 if shape.interleaved else 1,
     )
 
 

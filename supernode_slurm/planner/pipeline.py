@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from .case import numbers
+from .memory import held_of
 from .mesh import MeshCost
 from .step import PARTS
 
@@ -47,12 +51,15 @@ class Chain:
     micro_batches: float
     tied_s: float = 0.0
     """To sum the gradients of a tied table."""
+    virtual: int = 1
+    """Virtual stages of each stage."""
 
     def breakdown_s(self) -> dict[str, float]:
         """Return where the step goes; the sum is the step time.
 
         The slowest stage computes without a pause while the pipeline is full; what the
-        others add when it fills and drains is the bubble. A faster stage sums its gradients
+        others add when it fills and drains is the bubble, and interleaving divides it. A faster
+        stage sums its gradients
         while the slowest still computes; the optimiser waits for the norm of all of them.
         """
         count = self.micro_batches
@@ -76,15 +83,22 @@ class Chain:
             "tp": count * self.stages[slow].tp_s,
             "ep": count * self.stages[slow].ep_s,
             "pp": count * self.p2p_s[slow],
-            "bubble": sum(times) - times[slow],
+            "bubble": (sum(times) - times[slow]) / self.virtual,
             "dp": max(ends) - count * times[slow] + self.tied_s,
             "optimizer": max(updates) + constants.step_s,
         }
 
     def memory_bytes(self) -> list[float]:
         """Return the peak memory of one device of each stage."""
-        total = len(self.stages)
+        held = held_batches(len(self.stages), self.micro_batches, self.virtual)
         return [
-            stage.cost.stage_bytes(stage.layers, stage.ends, min(self.micro_batches, total - index))
-            for index, stage in enumerate(self.stages)
+            stage.cost.stage_bytes(stage.layers, stage.ends, batches)
+            for stage, batches in zip(self.stages, held, strict=True)
         ]
+
+
+def held_batches(stages: int, micro_batches: float, virtual: int) -> list[float]:
+    """Return of how many micro-batches each stage holds the activations at its peak."""
+    left = np.arange(stages, 0, -1.0)
+    found = held_of(numbers(micro_batches), numbers(stages), left, numbers(virtual))
+    return [float(batches) for batches in found]

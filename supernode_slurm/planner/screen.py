@@ -8,7 +8,7 @@ tenth by this.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -52,6 +52,27 @@ class Stages:
     middle_s: Values
     """Of each stage between them."""
 
+    def beyond(self, more: Values) -> Stages:
+        """Return stages that hold so many layers before any that are dealt to them."""
+        all_s, end_s = self.pp * more * self.layer_s, more * self.end_layer_s
+        return replace(
+            self,
+            room=self.room - self.pp * more,
+            fixed_s=self.fixed_s + all_s,
+            one_s=self.one_s + end_s,
+            other_s=self.other_s + end_s,
+            middle_s=self.middle_s + end_s,
+        )
+
+    def chunked(self, virtual: Values) -> Stages:
+        """Return stages whose layer is one in each of so many chunks."""
+        return replace(
+            self,
+            layer_s=self.layer_s * virtual,
+            end_layer_s=self.end_layer_s * virtual,
+            room=np.floor(self.room / virtual),
+        )
+
     def some(self, chosen: NDArray[np.bool_]) -> Stages:
         """Return some of the pipelines."""
         return Stages(*(getattr(self, name)[:, chosen] for name in Stages.__slots__))
@@ -72,7 +93,9 @@ class Stages:
         return np.minimum(found, self.room)
 
 
-def whole_layers_s(stages: Stages, layers: int, micro_batches: Values, limit_s: Values) -> Values:
+def whole_layers_s(
+    stages: Stages, layers: Values, micro_batches: Values, limit_s: Values
+) -> Values:
     """Return for each pipeline a step time that no split of whole layers beats.
 
     ``inf`` where none is below the limit. With n micro-batches and a last end at n x E, a step
@@ -88,14 +111,16 @@ def whole_layers_s(stages: Stages, layers: int, micro_batches: Values, limit_s: 
     found = np.full(low.size, np.inf)
     left = np.arange(low.size)
     for _ in range(3):
-        deal = _Deal.of(stages, layers)
+        deal = _Deal.of(stages, layers[left])
         high = np.minimum(high, (limit_s[left] - deal.way_s(high)) / full * (1 + SLACK))
         holds = stages.holds(high)
-        some = (high >= low) & (holds.sum(axis=0) >= layers) & (holds >= stages.pp).all(axis=0)
+        some = (high >= low) & (holds.sum(axis=0) >= layers[left])
+        some &= (holds >= stages.pp).all(axis=0)
         left, low, high, full = left[some], low[some], high[some], full[some]
         stages = stages.some(some)
     if not left.size:
         return found
+    layers = layers[left]
     top = np.where(stages.holds(low).sum(axis=0) >= layers, low, high)
     for _ in range(HALVES):
         half = (low + top) / 2
@@ -124,7 +149,7 @@ class _Deal:
     rest: Values
 
     @classmethod
-    def of(cls, stages: Stages, layers: int) -> _Deal:
+    def of(cls, stages: Stages, layers: Values) -> _Deal:
         """Return it for pipelines of so many layers."""
         order = np.argsort(stages.layer_s, axis=0)
         times = np.take_along_axis(stages.layer_s, order, axis=0)
@@ -153,6 +178,8 @@ class Screen:
     layers: int
     once_s: float
     """Of each step, whatever its plan."""
+    front: int = 0
+    """Layers before those that are split."""
 
     def pipelines(
         self, combinations: Combinations, limit: Callable[[], float]
@@ -202,7 +229,11 @@ class Screen:
         return found
 
     def sets_s(self, rows: Rows, micro_batches: Values, limit_s: float) -> Values:
-        """Return for each set of meshes a step time that it beats in no order, or ``inf``."""
+        """Return for each set of meshes a step time that it beats in no order, or ``inf``.
+
+        With v virtual stages and n micro-batches a step is as long as the v-th part of one with
+        v x n micro-batches, which ``micro_batches`` is.
+        """
         pp, inner, end = (self._taken(name, rows) for name in ("pp", "inner_s", "end_s"))
         ways = self._ways(rows)
         # It has a neighbour in another mesh.
@@ -217,19 +248,26 @@ class Screen:
             other_s=inner + end,
             middle_s=2 * inner + end,
         )
+        virtual = self._virtual(rows)
         ends = sum(self._taken(name, rows).min(axis=0) for name in ("first_s", "last_s"))
-        rest = limit_s - self.once_s - ends
-        return whole_layers_s(stages, self.layers, micro_batches, rest) + ends + self.once_s
+        ends = ends + 2 * beside.min(axis=0) * (virtual - 1) / virtual
+        rest = (limit_s - self.once_s) * virtual - ends
+        whole_s = self._whole_s(stages, virtual, micro_batches, rest) + ends
+        return whole_s / virtual + self.once_s
 
     def orders_s(self, rows: Rows, micro_batches: Values, limit_s: float) -> Values:
         """Return the same of each set in each order, along the second axis."""
         ways, shape = self._ways(rows), (len(rows), rows.shape[1], len(self.orders))
         pp, inner, end = (self._taken(name, rows)[..., None] for name in ("pp", "inner_s", "end_s"))
         before, after, room = np.zeros(shape), np.zeros(shape), np.empty(shape)
+        virtual = self._virtual(rows)
         for at, order in enumerate(self.orders):
             for one, other in pairwise(order):
                 after[one, :, at] = before[other, :, at] = ways[one, other]
             room[:, :, at] = self._rooms(rows, order)
+            # From the last mesh back to the first between two chunks.
+            back = ways[order[-1], order[0]] * (virtual - 1) / virtual
+            before[order[0], :, at] = after[order[-1], :, at] = back
         fixed = before + 2 * (pp - 1) * inner + after
         for at, order in enumerate(self.orders):
             for kind, side, name in ((order[0], before, "first"), (order[-1], after, "last")):
@@ -249,9 +287,22 @@ class Screen:
         )
         flat = (np.broadcast_to(each, shape).reshape(len(rows), -1) for each in stages)
         counts = np.repeat(micro_batches, len(self.orders))
-        rest_s = np.full(counts.size, limit_s - self.once_s)
-        found = whole_layers_s(Stages(*flat), self.layers, counts, rest_s)
-        return found.reshape(shape[1:]) + self.once_s
+        chunks = np.repeat(virtual, len(self.orders))
+        rest_s = (limit_s - self.once_s) * chunks
+        found = self._whole_s(Stages(*flat), chunks, counts, rest_s)
+        return found.reshape(shape[1:]) / virtual[:, None] + self.once_s
+
+    def _whole_s(
+        self, stages: Stages, virtual: Values, micro_batches: Values, limit_s: Values
+    ) -> Values:
+        """Return ``whole_layers_s`` of stages whose chunks hold as many layers, one at least."""
+        if not self.front:
+            layers = self.layers / virtual
+            return whole_layers_s(stages.chunked(virtual), layers, micro_batches, limit_s)
+        # The first chunk of the first stage may hold none of those that are split.
+        more = np.maximum(virtual - 1 - (self.front == 1), 0.0)
+        layers = self.layers - stages.pp.sum(axis=0) * more
+        return whole_layers_s(stages.beyond(more), layers, micro_batches, limit_s)
 
     def _rooms(self, rows: Rows, order: Sequence[int]) -> Values:
         """Return how many layers each part holds in its place."""
@@ -276,6 +327,10 @@ class Screen:
         found: Values = slower + self._taken("start_s", rows)[:, None]
         found[np.arange(len(rows)), np.arange(len(rows))] = np.inf
         return found
+
+    def _virtual(self, rows: Rows) -> Values:
+        """Return the virtual stages of each set: all its meshes have as many."""
+        return self.tables[0].virtual[rows[0]]
 
     def _taken(self, name: str, rows: Rows) -> Values:
         return np.stack(
