@@ -365,9 +365,7 @@ def test_a_layout_is_explained_where_no_plan_fits() -> None:
 
 
 def test_equal_shares_of_unlike_cards_are_said_to_wait_for_the_slowest() -> None:
-    found = studied(
-        cards="h100:8,a100:8", model="llama-3-8b", global_batch=96, framework="torch"
-    )
+    found = studied(cards="h100:8,a100:8", model="llama-3-8b", global_batch=96, framework="torch")
     assert any("the slowest card leads" in line for line in found.remarks)
     assert any("alone" in line for line in found.remarks)
     single = studied(cards="h100:8", model="llama-3-8b", global_batch=96)

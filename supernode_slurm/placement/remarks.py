@@ -18,6 +18,7 @@ def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
         *_framework(ask, choice),
         *_worth(inventory, ask, choice),
         *_strategy(inventory, choice),
+        *_sharded(choice.plan),
         *_apart(choice),
         *(calibrated(inventory, choice.plan) if choice.plan.predicted else ()),
     ]
@@ -97,13 +98,17 @@ def _strategy(inventory: Inventory, choice: Choice) -> list[str]:
         if item.step_s is None:
             found.append(f"{shown}: no plan: {'; '.join(item.why.splitlines())}")
         elif len(compared.groups) > 1:
-            faster = ": faster" if item.step_s < compared.step_s else ""
-            ratio = f"{item.step_s / compared.step_s:.2f} x the mix{faster}"
-            found.append(f"{shown}: {item.step_s:.2f} s a step, {ratio}")
+            ratio = item.step_s / compared.step_s
+            words = (
+                f"{ratio:.2f} x the mix"
+                if ratio >= 1
+                else f"faster than the mix, {1 / ratio:.2f} x"
+            )
+            found.append(f"{shown}: {item.step_s:.2f} s a step, {words}")
         else:
             found.append(f"{shown}: {item.step_s:.2f} s a step")
     tie = _tie(compared, expected_error(choice.plan, inventory.calibration.errors).share / 2)
-    return [*found, *strategy_words(compared), *tie, *_sharded(choice.plan)]
+    return [*found, *strategy_words(compared), *tie]
 
 
 def _tie(compared: Compared, margin: float) -> list[str]:
@@ -130,7 +135,8 @@ def _sharded(plan: Plan) -> list[str]:
     shards = {mesh.shard for pipeline in plan.pipelines for mesh in pipeline.meshes}
     if plan.framework != "torch" or shards == {0}:
         return []
-    return [
-        f"for FSDP2: weights sharded over {max(shards)} devices each (SN_SHARD), copied between, "
-        "as many micro-steps on every rank"
-    ]
+    shard = max(shards)
+    copied = f"{shard} devices each (SN_SHARD), copied between"
+    if shard == plan.devices:
+        copied = f"all {shard} devices (SN_SHARD)"
+    return [f"for FSDP2: weights sharded over {copied}, as many micro-steps on every rank"]

@@ -274,9 +274,8 @@ def strategy_words(found: Compared) -> list[str]:
     if found.asked == "auto":
         said.append(f"auto: {_taken(found)}; {_against(found)}")
     said += [
-        f"{item.group} dropped: "
+        f"{item.group} dropped: {item.without_s:.2f} s without it, "
         + (f"{item.with_s:.2f} s with it" if item.with_s else f"no plan with it: {_flat(item.why)}")
-        + f", {item.without_s:.2f} s without"
         for item in found.dropped
     ]
     return [*said, _rates(found)]

@@ -49,14 +49,7 @@ def question_of(ask: Ask, slots: Sequence[Slot], strategy: str = "mixed") -> Que
             raise PlanError(slot.unknown)
     mine = ask.on(slots)
     workload = workload_of(mine, ask.model)
-    # The search over stages is up to ten times faster with the strong cards first.
-    offers = sorted((slot.offer for slot in slots), key=_matmul_tflops, reverse=True)
-    return Question(workload, tuple(offers), mine.able, strategy)
-
-
-def _matmul_tflops(offer: Offer) -> float:
-    card = offer.accelerator
-    return card.matmul_tflops("bf16") or card.matmul_tflops("fp16") or 0.0
+    return Question(workload, tuple(slot.offer for slot in slots), mine.able, strategy)
 
 
 def predicted_of(plan: Plan) -> Predicted:
