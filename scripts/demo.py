@@ -89,7 +89,9 @@ def wait(client: CliClient, job: JobId, states: set[str]) -> LiveJob:
 def one_supernode(client: CliClient, folder: Path) -> None:
     """Step 1: a 70B model on 64 cards waits for a whole H100 supernode, and gets one."""
     script = folder / "pretrain.sh"
-    script.write_text("#!/bin/bash\n#SBATCH --time=1:00:00 --output=/dev/null\nsleep 3600\n")
+    # In place of: sn-launch python3 pretrain_gpt.py {plan}
+    training = "echo pretrain_gpt.py {plan}\nsleep 3600\n"
+    script.write_text(f"#!/bin/bash\n#SBATCH --time=1:00:00 --output=/dev/null\n{training}")
     words = ("--model", "llama-3-70b", "--cards", "h100:64", str(script))
     show("1. Llama-3-70B on 64 H100: the plan", "sn", "plan", *words[:4], "-n", "3")
     planned = json.loads(show("", "sn-submit", "--dry-run", "--json", *words, quiet=True))
@@ -124,10 +126,10 @@ def mixed_job(client: CliClient, folder: Path) -> None:
     output = folder / "mixed.out"
     words = [
         "--model", "llama-3-8b", "--cards", "h100:8,a100:8", "--global-batch", "96",
-        "--strategy", "mixed", f"--output={output}", "--time=10",
+        "--framework", "torch", "--strategy", "mixed", f"--output={output}", "--time=10",
         str(TEMPLATES / "pytorch-loop.sh"), str(TEMPLATES / "uneven_numpy.py"),
     ]  # fmt: skip
-    show("2. Llama-3-8B over 8 H100 and 8 A100: the plan", "sn", "plan", *words[:8], "-n", "3")
+    show("2. Llama-3-8B over 8 H100 and 8 A100: the plan", "sn", "plan", *words[:10], "-n", "3")
     planned = json.loads(show("", "sn-submit", "--dry-run", "--json", *words, quiet=True))["plan"]
     said = show("   submitted", "sn-submit", *words)
     job = JobId.parse(said.split()[3])
