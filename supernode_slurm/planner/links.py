@@ -120,7 +120,8 @@ def _local_exchange_bs(case: Case, group: Group) -> Numbers:
     whole = rates.scale_up_bs
 
     def mesh() -> Numbers:
-        return np.minimum(whole, rates.neighbour_bs * np.maximum(ranks - 1, 1.0))
+        found = np.minimum(whole, rates.neighbour_bs * np.maximum(ranks - 1, 1.0))
+        return np.asarray(found)
 
     def ring() -> Numbers:
         return whole / np.maximum(ranks * group.stride / 4, 1.0)

@@ -90,7 +90,7 @@ class Stages:
         others = np.floor((end_s - self.other_s) / self.end_layer_s + SLACK)
         middle = np.floor((end_s - self.middle_s) / self.end_layer_s + SLACK)
         found = found + (self.pp > 1) * others + np.maximum(self.pp - 2, 0) * middle
-        return np.minimum(found, self.room)
+        return np.asarray(np.minimum(found, self.room))
 
 
 def whole_layers_s(
@@ -253,7 +253,7 @@ class Screen:
         ends = ends + 2 * beside.min(axis=0) * (virtual - 1) / virtual
         rest = (limit_s - self.once_s) * virtual - ends
         whole_s = self._whole_s(stages, virtual, micro_batches, rest) + ends
-        return whole_s / virtual + self.once_s
+        return np.asarray(whole_s / virtual + self.once_s)
 
     def orders_s(self, rows: Rows, micro_batches: Values, limit_s: float) -> Values:
         """Return the same of each set in each order, along the second axis."""
@@ -330,7 +330,7 @@ class Screen:
 
     def _virtual(self, rows: Rows) -> Values:
         """Return the virtual stages of each set: all its meshes have as many."""
-        return self.tables[0].virtual[rows[0]]
+        return np.asarray(self.tables[0].virtual[rows[0]])
 
     def _taken(self, name: str, rows: Rows) -> Values:
         return np.stack(
