@@ -11,13 +11,12 @@ import pytest
 from supernode_slurm.cli import submit as cli
 from supernode_slurm.data import data_dir
 from supernode_slurm.frameworks import plan_notes
-from supernode_slurm.placement import choose
 from supernode_slurm.plan import dealt, devices
 from supernode_slurm.sizing import leading
 from supernode_slurm.sizing.changes import Change
-from supernode_slurm.sizing.question import predicted_of, question_of
+from supernode_slurm.sizing.question import predicted_of
 from tests.test_cli import run
-from tests.test_sizing import ask_of, room_of, studied
+from tests.test_sizing import studied
 
 INVENTORIES = Path(str(data_dir("topology_conf"))) / "inventories"
 MIXED = INVENTORIES / "mixed.yaml"
@@ -46,7 +45,7 @@ def submitted(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str
     ("framework", "strategy", "shares"),
     [
         ("torch", "mixed", "samples: h100 72, a100 24"),
-        ("megatron", "auto", "layers: a100 9, h100 23"),
+        ("megatron", "auto", "layers: h100 24, a100 8"),
     ],
 )
 def test_both_commands_name_the_kind_of_each_share(
@@ -128,15 +127,6 @@ def test_what_overlap_saves_already_is_said(cards: str, framework: str) -> None:
     assert f"\noverlap, {share}: gradients that travel" in planned(*words)
     told = json.loads(planned(*words, "--json"))
     assert told["overlap_saves_s"] == pytest.approx(found.overlap_saves_s)
-
-
-def test_changes_are_planned_with_strong_cards_first() -> None:
-    room = room_of("mixed")
-    for cards in ("h100:8,a100:8", "a100:8,h100:8"):
-        ask = ask_of(room.inventory, cards=cards, model="llama-2-7b", framework="megatron")
-        slots = choose(room, ask)[0].slots
-        assert [slot.group.name for slot in slots] == ["a100", "h100"]
-        assert [offer.group.name for offer in question_of(ask, slots).offers] == ["h100", "a100"]
 
 
 def test_what_a_framework_does_not_overlap_saves_nothing() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 from hypothesis import given, settings
@@ -207,6 +207,13 @@ def test_the_split_over_stages_cannot_be_improved() -> None:
 
         best = min(range(1, 32), key=slowest)
         assert abs(best - found) <= 2
+
+
+def test_the_order_in_which_kinds_are_named_changes_no_plan() -> None:
+    asked = workload("llama-3-8b", 96)
+    offers = [offer("h100", 1), offer("a100", 1), offer("a800-sxm-80g", 1)]
+    found = [mixed(asked, list(order), "flagscale") for order in permutations(offers)]
+    assert all(plans == found[0] for plans in found)
 
 
 def test_megatron_gets_equal_cuts_on_unequal_cards() -> None:

@@ -133,9 +133,9 @@ def _tie(compared: Compared, margin: float) -> list[str]:
 def _sharded(plan: Plan) -> list[str]:
     """Return what a loop over sharded replicas has to do."""
     shards = {mesh.shard for pipeline in plan.pipelines for mesh in pipeline.meshes}
-    if plan.framework != "torch" or shards == {0}:
+    shard = max(shards, default=0)
+    if plan.framework != "torch" or not shard:
         return []
-    shard = max(shards)
     copied = f"{shard} devices each (SN_SHARD), copied between"
     if shard == plan.devices:
         copied = f"all {shard} devices (SN_SHARD)"
