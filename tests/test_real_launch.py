@@ -487,8 +487,10 @@ def test_a_carried_launcher_reaches_every_node_and_goes_again(
     )  # fmt: skip
     count = 6 if ":" in options else 4
     assert len(shown(text)) == count, text
-    assert len(re.findall(r"^/tmp/sn-launch\.[0-9a-f]{32}\.pyz$", text, re.MULTILINE)) == count
-    assert "left:" not in text
+    mine = re.findall(r"^/tmp/sn-launch\.[0-9a-f]{32}\.pyz$", text, re.MULTILINE)
+    assert len(mine) == count
+    # Other jobs on this machine have files of their own there.
+    assert not set(mine) & set(re.findall(r"^left:(.*)$", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("options", [("-N2", "-w", "h[1-2]", "--gpus=8"), HET])

@@ -134,8 +134,8 @@ def test_two_kinds_in_one_pool_run_on_nodes_of_their_own(tmp_path: Path) -> None
     with Twin(TwinSpec(files=files, live=True)) as twin:
         job = run_job(
             twin, lab, "--model", "llama-3.2-1b", "--cards", "h100:2,a100:2", "-p", "bench",
-            "--strategy", "mixed", "--global-batch", "12", f"--output={output}",
-            "--wrap", f"{launcher()} sh -c '{show}'",
+            "--framework", "torch", "--strategy", "mixed", "--global-batch", "12",
+            f"--output={output}", "--wrap", f"{launcher()} sh -c '{show}'",
             until={"COMPLETED", "FAILED"},
         )  # fmt: skip
     text = output.read_text()
