@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 
 from ..errors import PlanError
@@ -36,20 +37,10 @@ def choose(room: Room, ask: Ask) -> list[Choice]:
             found = choose(room, replace(ask, limits=preferred, prefer=None))
             if not ask.doubtful(found[0].slots):
                 return found
-    choices: list[Choice] = []
     within, reasons = places(room, ask)
     if len(ask.cards) > 1 and ask.model is not None and within:
         return _by_strategy(room, ask, within)
-    for slots in within:
-        try:
-            _joined(room, slots)
-            choices += _plans(room.inventory, ask, slots)
-        except PlanError as error:
-            where = " + ".join(slot.domains[0] for slot in slots)
-            reasons.append(f"{where}: {error}")
-    if not choices:
-        raise PlanError("\n".join(dict.fromkeys(reasons)))
-    choices.sort(key=lambda item: (bool(ask.doubtful(item.slots)), *rank(item, ask.spare)))
+    choices = _fastest(room, ask, within, partial(_plans, room.inventory, ask), reasons)
     return _weighed(room.inventory, ask.on(choices[0].slots), choices)
 
 
@@ -62,20 +53,10 @@ def _by_strategy(room: Room, ask: Ask, within: Sequence[tuple[Slot, ...]]) -> li
         )
 
     def planned(way: Way, below_s: float, keep: int) -> list[Choice]:
-        found: list[Choice] = []
-        reasons: list[str] = []
-        for slots in _parts(within, way.groups):
-            try:
-                _joined(room, slots)
-                found += _plans(room.inventory, ask, slots, way.strategy, below_s, keep)
-            except PlanError as error:
-                where = " + ".join(slot.domains[0] for slot in slots)
-                reasons.append(f"{where}: {error}")
-        if not found:
-            raise PlanError("\n".join(dict.fromkeys(reasons)))
-        return sorted(
-            found, key=lambda item: (bool(ask.doubtful(item.slots)), *rank(item, ask.spare))
+        plans = partial(
+            _plans, room.inventory, ask, strategy=way.strategy, below_s=below_s, keep=keep
         )
+        return _fastest(room, ask, _parts(within, way.groups), plans)
 
     contest = Contest(
         asked=ask.strategy,
@@ -91,6 +72,35 @@ def _by_strategy(room: Room, ask: Ask, within: Sequence[tuple[Slot, ...]]) -> li
     found, compared = contest.run()
     best, *others = _weighed(room.inventory, ask, found)
     return [replace(best, compared=compared), *others]
+
+
+def _fastest(
+    room: Room,
+    ask: Ask,
+    within: Sequence[tuple[Slot, ...]],
+    plans: Callable[[tuple[Slot, ...]], list[Choice]],
+    reasons: Sequence[str] = (),
+) -> list[Choice]:
+    """Return the plans of all places, the fastest first; raises ``PlanError`` with every reason.
+
+    ``reasons`` are those known before.
+    """
+    found, refused = [], list(reasons)
+    for slots in within:
+        try:
+            _joined(room, slots)
+            found += plans(slots)
+        except PlanError as error:
+            where = " + ".join(slot.domains[0] for slot in slots)
+            refused.append(f"{where}: {error}")
+    if not found:
+        raise PlanError("\n".join(dict.fromkeys(refused)))
+    return sorted(found, key=partial(_order, ask))
+
+
+def _order(ask: Ask, choice: Choice) -> tuple[bool, bool, float, float]:
+    """Return what is less of a better choice: where its framework is known to run goes first."""
+    return bool(ask.doubtful(choice.slots)), *rank(choice, ask.spare)
 
 
 def _are_joined(room: Room, slots: tuple[Slot, ...]) -> bool:
@@ -147,9 +157,7 @@ def _of_all(room: Room, ask: Ask) -> list[Choice]:
             reasons[able.name] = "; ".join(str(error).split("\n"))
 
     def order(choices: Sequence[Choice]) -> tuple[bool, bool, float, float]:
-        best = choices[0]
-        asked = ask.settled_by(best)
-        return bool(asked.doubtful(best.slots)), *rank(best, ask.spare)
+        return _order(ask.settled_by(choices[0]), choices[0])
 
     for able in ables.values():
         try_on(able)

@@ -142,6 +142,11 @@ class Contest(Generic[Found]):
         except PlanError as error:
             self._reasons[way] = str(error)
 
+    def _plan_again(self, way: Way, below_s: float = math.inf) -> None:
+        """Plan a way that may be slower than what was found before it."""
+        self._reasons.pop(way, None)
+        self._plan(way, below_s)
+
     def _parts(self, known: Sequence[Way]) -> list[Way]:
         """Return the ways over some of the groups that could be faster than those known."""
         sizes = range(len(self.names) - 1, 1, -1)
@@ -170,9 +175,8 @@ class Contest(Generic[Found]):
                 ideal = self._ideal(part)
                 if ideal and self.batch / ideal >= limit_s:
                     continue
-                for way in (Way(name, part) for name in TOGETHER):
-                    self._reasons.pop(way, None)  # It may be slower than what was found before it.
-                    self._plan(way, limit_s)
+                for name in TOGETHER:
+                    self._plan_again(Way(name, part), limit_s)
 
     def _ideal(self, groups: Sequence[int]) -> float | None:
         rates = [self.ideals[index] for index in groups]
@@ -247,8 +251,7 @@ class Contest(Generic[Found]):
             groups = tuple(sorted((*best.groups, index)))
             ways = [Way(strategy, groups) for strategy in TOGETHER]
             for way in ways:
-                self._reasons.pop(way, None)  # It may be slower than what was found before it.
-                self._plan(way)
+                self._plan_again(way)
             times = [self._step_s(way) for way in ways if way in self._results]
             why = "" if times else self._reasons[ways[0]]
             found.append(Dropped(name, min(times, default=None), self._step_s(best), why))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..errors import PlanError
-from ..plan import Plan
-from .workload import Fixed, Workload
+from ..plan import Mesh, Plan
+from .workload import Fixed, Layout, Workload
 
 
 def unplanned(fixed: Fixed, what: str, **usual: int) -> str:
@@ -39,11 +39,18 @@ def with_sizes(
         ) from None
 
 
+def sizes_words(cut: Mesh | Layout) -> str:
+    """Return the sizes of a mesh or a layout, as errors name what would run."""
+    return (
+        f"tp {cut.tp}, pp {cut.pp}, dp {cut.dp}, micro-batch {cut.micro_batch}, recompute "
+        f"{cut.recompute}, zero {cut.zero}"
+    )
+
+
 def _words(plan: Plan) -> str:
     """Return the sizes of a plan's meshes."""
     meshes = [
-        f"tp {mesh.tp}, pp {mesh.pp}, dp {mesh.dp}, micro-batch {mesh.micro_batch}, recompute "
-        f"{mesh.recompute}, zero {mesh.zero} on {plan.groups[mesh.group].name}"
+        f"{sizes_words(mesh)} on {plan.groups[mesh.group].name}"
         for pipeline in plan.pipelines
         for mesh in pipeline.meshes
     ]

@@ -38,13 +38,11 @@ def plan_mixed(
     if len(offers) == 1:
         return plan_uniform(workload, offers[0], capabilities, keep)
     workload = _agreed(workload, offers, capabilities)
-    plans: list[Plan] = []
-    reasons: list[str] = []
-    for way in (replica_plans, partial(chain_plans, keep=keep, below_s=below_s)):
-        try:
-            plans.extend(way(workload, offers, capabilities))
-        except PlanError as error:
-            reasons.append(str(error))
+    given = (workload, offers, capabilities)
+    plans, errors = _tried(
+        partial(replica_plans, *given), partial(chain_plans, *given, keep=keep, below_s=below_s)
+    )
+    reasons = list(map(str, errors))
     if not plans and workload.spare and below_s == math.inf:
         return plan_mixed(replace(workload, spare=0.0), offers, capabilities, keep)
     if not (plans or capabilities.uneven_samples or capabilities.uneven_stages):
@@ -102,25 +100,33 @@ def _alone(
     These are whole samples where they do not divide, and sharded weights. The best of each way is
     among them at least.
     """
-    ways: list[Callable[[], tuple[Plan, ...]]] = [
-        lambda: plan_uniform(workload, offers[0], capabilities, keep)
+    ways: list[Callable[[], Sequence[Plan]]] = [
+        partial(plan_uniform, workload, offers[0], capabilities, keep)
     ]
     if capabilities.uneven_samples and workload.global_batch % offers[0].devices:
-        ways.append(lambda: _each_fitting(replica_plans, workload, offers, capabilities))
+        ways.append(partial(_each_fitting, replica_plans, workload, offers, capabilities))
     if capabilities.sharded_replicas and offers[0].devices > 1:
-        ways.append(lambda: _each_fitting(hybrid_plans, workload, offers, capabilities))
-    plans: list[Plan] = []
-    reasons: list[PlanError] = []
-    for way in ways:
-        try:
-            plans.extend(way()[:keep])
-        except PlanError as error:
-            reasons.append(error)
+        ways.append(partial(_each_fitting, hybrid_plans, workload, offers, capabilities))
+    plans, reasons = _tried(*ways, keep=keep)
     if not plans:
         # Sharded weights need the least memory; sizes that are fixed are none of theirs.
         raise reasons[-1 if workload.fixed == Fixed() else 0]
     # The faster one may leave less memory than is wished.
     return tuple(sorted(plans, key=_step_time)[: max(keep, len(ways))])
+
+
+def _tried(
+    *ways: Callable[[], Sequence[Plan]], keep: int | None = None
+) -> tuple[list[Plan], list[PlanError]]:
+    """Return the first plans of each way that has any, and why the others have none."""
+    plans: list[Plan] = []
+    errors: list[PlanError] = []
+    for way in ways:
+        try:
+            plans.extend(way()[:keep])
+        except PlanError as error:
+            errors.append(error)
+    return plans, errors
 
 
 def _dynamic(

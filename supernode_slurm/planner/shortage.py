@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..errors import PlanError
 from .costs import usable_gib
+from .fixed import sizes_words
 from .folds import unfolded
 from .search import Search
 from .space import space_of
@@ -71,8 +72,7 @@ def impossible(
         )
     return PlanError(
         f"{workload.model.name} on {name} with {workload.fixed.words()} fixed: {reason}; "
-        f"left open, the fastest is tp {best.tp}, pp {best.pp}, dp {best.dp}, micro-batch "
-        f"{best.micro_batch}, recompute {best.recompute}, zero {best.zero}"
+        f"left open, the fastest is {sizes_words(best)}"
     )
 
 
