@@ -136,6 +136,8 @@ class Room:
     foreign: list[tuple[Said, tuple[str, ...]]] = field(default_factory=list)
     """Names and hosts of nodes that comments of ours call foreign."""
     scale_ups: list[ScaleUpFacts] = field(default_factory=list)
+    guids: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By host the GUIDs of its network cards and their ports: 16 hexadecimal digits, small."""
     remarks: list[Remark] = field(default_factory=list)
     errors: list[Problem] = field(default_factory=list)
     _of_hosts: dict[tuple[str, str, str], tuple[Where, list[str]]] = field(default_factory=dict)
