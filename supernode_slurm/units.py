@@ -102,6 +102,16 @@ def power_w(text: str) -> float:
     return value * _PREFIX[unit[:-1]]
 
 
+def days(text: str) -> float:
+    """Return a period of upkeep in days; a year has 365."""
+    examples = "'180 d' or '1 y'"
+    value, unit = _split(text, examples)
+    scale = {"h": 1 / 24, "d": 1.0, "w": 7.0, "y": 365.0}
+    if unit not in scale or not value > 0:
+        raise ValueError(f"expected a period like {examples}, got {text!r}")
+    return value * scale[unit]
+
+
 def slurm_time(text: str) -> str:
     """Return a time limit as Slurm writes it, unchanged once it is known to be one."""
     unlimited = text.isascii() and text.upper() in ("INFINITE", "UNLIMITED")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any, Protocol
 
 from .. import hostlist, units
@@ -188,6 +189,24 @@ class ReleaseName:
         return {"type": "string", "pattern": r"^(auto|[0-9]{2}\.[0-9]{2})$"}
 
 
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of the calendar, like ``2026-11-30``."""
+
+    def read(self, value: Any) -> date:
+        """Return the day."""
+        try:
+            if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", str(value)):
+                raise ValueError
+            return date.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"expected a day like 2026-11-30, got {shown(value)}") from None
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema: a string in the format of a date."""
+        return {"type": "string", "format": "date"}
+
+
 Bandwidth = Annotated[float, Quantity(units.bandwidth_gbs, "900 GB/s")]
 Latency = Annotated[float, Quantity(units.latency_ns, "500 ns")]
 Memory = Annotated[int, Quantity(units.memory_mib, "940 GiB")]
@@ -195,6 +214,8 @@ Rate = Annotated[float, Quantity(units.tflops, "312 TFLOPS")]
 Power = Annotated[float, Quantity(units.power_w, "132 kW")]
 HourPrice = Annotated[tuple[float, str], Quantity(units.price_per_hour, "3.1 CNY/h")]
 TimeLimit = Annotated[str, Quantity(units.slurm_time, "7-00:00:00")]
+Period = Annotated[float, Quantity(units.days, "180 d")]
+Date = Annotated[date, Day()]
 Release = Annotated[str, ReleaseName()]
 HostList = Annotated[str, Hosts()]
 HostPattern = Annotated[str, Hosts(numbered=True)]
@@ -288,3 +309,30 @@ CountOrZero = Annotated[int, Number(0, 1_000_000)]
 Percent = Annotated[float, Share()]
 Ratio = Annotated[float, Number(1, 1000, whole=False)]
 Version = Annotated[int, Number(1, 1)]
+RuleName = Annotated[
+    str, Text(re.compile(r"[a-z][a-z0-9\-]{1,40}\Z"), "the name of a rule, like 'rack-power'")
+]
+Remark = Annotated[
+    str, Text(re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,400}\Z"), "a line of text", frozenset())
+]
+Component = Annotated[
+    str,
+    Text(re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,62}\Z"), "a component like 'driver'", frozenset()),
+]
+VersionText = Annotated[
+    str,
+    Text(
+        re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+:~()\- /]{0,126}\Z"),
+        "a version like '550.54.15'",
+        frozenset(),
+    ),
+]
+
+
+def class_numbers(name: str) -> list[str]:
+    """Return the numbers of ``sn[1-8]`` as written, none for a name without a bracket."""
+    found = re.fullmatch(r"([^\[\]]+)(\[[^\[\]]*\])", name)
+    if found is None or not NAME.match(found.group(1)):
+        return []
+    stem = len(found.group(1))
+    return [host[stem:] for host in hostlist.expand(name)]

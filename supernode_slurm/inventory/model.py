@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..catalogue import Accelerator, find_accelerator
 from ..errors import Where
 from .calibration import Calibration
+from .upkeep import NodePower, Rack, Upkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class NodeClass:
     """What else stands on the NodeName line."""
     other_gres: tuple[OtherGres, ...] = ()
     network: Network = Network()
+    power: NodePower = field(default_factory=NodePower)
 
     @property
     def cpus(self) -> int:
@@ -210,17 +212,6 @@ class Fabric:
 
 
 @dataclass(frozen=True, slots=True)
-class Rack:
-    """Where nodes stand, what power they may draw."""
-
-    name: str
-    hosts: tuple[str, ...]
-    power_w: float | None
-    cooling: str | None
-    where: Where
-
-
-@dataclass(frozen=True, slots=True)
 class Partition:
     """A partition of Slurm over supernodes and pools."""
 
@@ -233,6 +224,10 @@ class Partition:
     where: Where
     options: tuple[tuple[str, str], ...] = ()
     """What else stands on the PartitionName line."""
+    workload: tuple[str, ...] = ()
+    """What its jobs do, of ``schema.WORKLOADS``; none for training."""
+    mixed: bool = False
+    """Cards of different speed stand in it on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +253,8 @@ class Policy:
     """Planning options with what they are where the user says nothing."""
     prices: tuple[tuple[str, Price], ...] = ()
     """By the catalogue's id of the card."""
+    job_sizes: tuple[int, ...] = ()
+    """Numbers of devices that the site's jobs ask for, ascending."""
 
     def price(self, accelerator: str) -> Price | None:
         """Return the price of a card, None where the site has said none."""
@@ -299,6 +296,7 @@ class Inventory:
     policy: Policy
     calibration: Calibration = field(default_factory=Calibration)
     """Constants of the cost model that the site fitted to its own runs."""
+    upkeep: Upkeep = field(default_factory=Upkeep)
     rebuilt: bool = False
     """No person wrote it: it is what Slurm shows, which knows no speeds."""
 

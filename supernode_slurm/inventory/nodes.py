@@ -12,6 +12,7 @@ from . import schema
 from .cardcheck import check_devices, check_node, check_other
 from .cards import expand_files
 from .model import Devices, Network, NodeClass, OtherGres
+from .upkeep_build import node_power
 from .yamltree import place_of
 
 
@@ -64,6 +65,7 @@ class NodeResolver:
                 hcas=tuple(raw.network.hcas),
                 environment=tuple(raw.network.environment.items()),
             ),
+            power=node_power(raw),
         )
 
     def _other_gres(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from dataclasses import replace
 from itertools import starmap
@@ -12,7 +11,7 @@ from .. import hostlist
 from ..catalogue import Accelerator, UnknownName, find_accelerator
 from ..errors import Problem, Where, nearest
 from . import schema
-from .fields import NAME
+from .fields import class_numbers
 from .model import (
     Fabric,
     Foreign,
@@ -22,12 +21,12 @@ from .model import (
     Policy,
     Pool,
     Price,
-    Rack,
     SlurmSettings,
     Supernode,
 )
 from .nodes import NodeResolver, as_list
 from .switches import resolve_fabric
+from .upkeep_build import UpkeepResolver
 from .yamltree import place_of
 
 
@@ -54,18 +53,20 @@ class Resolver:
         members = dict.fromkeys(self._lost, ()) | {
             item.name: item.hosts for item in (*domains, *foreign)
         }
+        upkeep = UpkeepResolver(self.raw, self.problems, domains, bool(self._lost))
         return Inventory(
             source=self.source,
             cluster=self.raw.cluster,
             slurm=self._slurm(),
             accelerators=tuple(filter(None, starmap(self._figures, self.raw.accelerators.items()))),
             fabrics=self._fabrics(members),
-            racks=self._racks({host for hosts in members.values() for host in hosts}),
+            racks=upkeep.racks({host for hosts in members.values() for host in hosts}),
             supernodes=supernodes,
             pools=pools,
             foreign=foreign,
             partitions=self._partitions(members, {item.name for item in domains}),
             policy=self._policy(),
+            upkeep=upkeep.run(),
         )
 
     def _figures(self, name: str, raw: schema.FiguresSection) -> Accelerator | None:
@@ -89,6 +90,7 @@ class Resolver:
             card_memory_gbs=card_figure(raw.memory_bandwidth, card.card_memory_gbs),
             card_scale_up_gbs=card_figure(raw.link, card.card_scale_up_gbs),
             card_p2p_gbs=card.card_p2p_gbs if raw.link is None else None,
+            card_tdp_w=card_figure(raw.power, card.card_tdp_w),
         )
 
     def problem(self, where: Where, what: str, todo: str = "") -> None:
@@ -98,7 +100,7 @@ class Resolver:
     def _supernodes(self, raw: schema.SupernodeSection) -> list[Supernode]:
         place = raw.at["name"]
         names = hostlist.expand(raw.name)
-        numbers = _class_numbers(raw.name)
+        numbers = class_numbers(raw.name)
         if len(names) > 1 and len(numbers) != len(names):
             self.problem(place, f"'{raw.name}': a class has one bracket at the end, like sn[1-8]")
             return []
@@ -237,20 +239,6 @@ class Resolver:
                     "hang all of its hosts under one, or none",
                 )
 
-    def _racks(self, known: set[str]) -> tuple[Rack, ...]:
-        found = []
-        for raw in self.raw.racks:
-            hosts = tuple(hostlist.expand(raw.hosts))
-            stray = [host for host in hosts if host not in known]
-            if stray and not self._lost:
-                self.problem(
-                    raw.at["hosts"],
-                    f"rack '{raw.name}' holds unknown {hostlist.fold(stray)}",
-                    "name hosts of supernodes or pools",
-                )
-            found.append(Rack(raw.name, hosts, raw.power, raw.cooling, raw.at["name"]))
-        return tuple(found)
-
     def _partitions(
         self, members: dict[str, tuple[str, ...]], ours: set[str]
     ) -> tuple[Partition, ...]:
@@ -286,6 +274,8 @@ class Resolver:
                     default=raw.default,
                     where=raw.at[""],
                     options=tuple(raw.options.items()),
+                    workload=tuple(dict.fromkeys(raw.workload)),
+                    mixed=raw.mixed,
                 )
             )
         defaults = [partition for partition in found if partition.default]
@@ -313,6 +303,7 @@ class Resolver:
             supernode_gain=raw.supernode_gain,
             defaults=tuple((name, str(value)) for name, value in defaults.items() if value),
             prices=self._prices(raw),
+            job_sizes=tuple(sorted(set(raw.job_sizes))),
         )
 
     def _prices(self, raw: schema.PolicySection) -> tuple[tuple[str, Price], ...]:
@@ -335,12 +326,3 @@ def _names(text: str) -> list[str]:
         return hostlist.expand(text)
     except ValueError:
         return [text]
-
-
-def _class_numbers(name: str) -> list[str]:
-    """Return the numbers of ``sn[1-8]`` as written, none for a name without a bracket."""
-    found = re.fullmatch(r"([^\[\]]+)(\[[^\[\]]*\])", name)
-    if found is None or not NAME.match(found.group(1)):
-        return []
-    stem = len(found.group(1))
-    return [host[stem:] for host in hostlist.expand(name)]

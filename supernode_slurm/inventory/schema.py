@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..errors import Where
 from .fields import (
     Bandwidth,
     Cards,
@@ -49,18 +48,23 @@ from .fields import (
     Version,
     Word,
 )
+from .placed import Placed
+from .upkeep_schema import (
+    AbsentSection,
+    AcceptSection,
+    DerateSection,
+    FeedSection,
+    MaintenanceSection,
+    NodePowerSection,
+    RackSection,
+    Versions,
+)
 
 INTERCONNECTS = ("switch", "clos", "full-mesh", "fat-tree", "ring", "torus")
 FABRICS = ("fat-tree", "clos", "dragonfly", "ethernet", "torus")
 
-Places = dict[str, Where]
-
-
-@dataclass(slots=True, kw_only=True)
-class Placed:
-    """A mapping of the file, with the places of its values."""
-
-    at: Places = field(default_factory=dict)
+WORKLOADS = ("training", "moe", "inference")
+"""What jobs do; ``moe`` is the training of mixtures of experts."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,16 +105,6 @@ class FabricSection(Placed):
 
 
 @dataclass(slots=True, kw_only=True)
-class RackSection(Placed):
-    """Where nodes stand."""
-
-    name: Name
-    hosts: HostList
-    power: Power | None = None
-    cooling: Word | None = None
-
-
-@dataclass(slots=True, kw_only=True)
 class FiguresSection(Placed):
     """What the site knows of one device of a kind; it takes the place of the catalogue's figure."""
 
@@ -124,6 +118,8 @@ class FiguresSection(Placed):
     memory_bandwidth: Bandwidth | None = None
     link: Bandwidth | None = None
     """To the other cards of its node."""
+    power: Power | None = None
+    """At full load."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,6 +179,8 @@ class NodesSection(Placed):
     cores: Cores
     threads: Cores = 1
     memory: Memory
+    power: Power | NodePowerSection | None = None
+    """Of one node with its cards at full load; None for the sum of its cards."""
     network: NetworkSection = field(default_factory=NetworkSection)
     features: list[Feature] = field(default_factory=list)
     """The site's own, besides those that are written."""
@@ -243,6 +241,10 @@ class PartitionSection(Placed):
     """Single hosts, where a partition holds a part of a supernode or pool."""
     max_time: TimeLimit | None = None
     default: bool = False
+    workload: list[Annotated[str, OneOf(WORKLOADS)]] = field(default_factory=list)
+    """What its jobs do; none for training."""
+    mixed: bool = False
+    """Cards of different speed stand in it on purpose: jobs are planned over them."""
     options: dict[PartitionOption, OptionValue] = field(default_factory=dict)
     """What else stands on the PartitionName line."""
 
@@ -262,6 +264,8 @@ class PolicySection(Placed):
 
     whole_supernode_from: Count | None = None
     small_jobs_to: PartitionName | None = None
+    job_sizes: list[Count] = field(default_factory=list)
+    """Numbers of devices that the site's jobs ask for."""
     supernode_gain: Percent | None = None
     """A job that a supernode makes faster by less goes to a pool that can hold it."""
     price: dict[Word, HourPrice] = field(default_factory=dict)
@@ -285,3 +289,9 @@ class InventoryFile(Placed):
     foreign: list[ForeignSection] = field(default_factory=list)
     partitions: dict[PartitionName, PartitionSection] = field(default_factory=dict)
     policy: PolicySection = field(default_factory=PolicySection)
+    feeds: list[FeedSection] = field(default_factory=list)
+    versions: Versions = field(default_factory=dict)
+    maintenance: list[MaintenanceSection] = field(default_factory=list)
+    accept: list[AcceptSection] = field(default_factory=list)
+    absent: list[AbsentSection] = field(default_factory=list)
+    derated: list[DerateSection] = field(default_factory=list)
