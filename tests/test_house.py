@@ -21,7 +21,7 @@ PACKAGE = ROOT / "supernode_slurm"
 # From the ground up. A module imports from earlier rows only, never from its own.
 ROWS = (
     ("__init__", "errors"),
-    ("units", "hostlist", "data"),
+    ("units", "hostlist", "data", "probe"),
     ("plan",),
     ("runtime",),
     ("catalogue",),
@@ -35,7 +35,7 @@ ROWS = (
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
 
 TRAVELLERS = ("plan", "runtime")
-MAY_RUN_PROGRAMS = ("slurm/", "twin/", "runtime/")
+MAY_RUN_PROGRAMS = ("slurm/", "twin/", "runtime/", "probe/")
 RUNNERS = re.compile(
     r"os\.(system|popen|fork|forkpty|exec\w+|spawn\w+|posix_spawnp?)"
     r"|(subprocess|pty|multiprocessing|concurrent\.futures\.ProcessPoolExecutor)(\..*)?"
