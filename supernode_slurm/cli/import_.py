@@ -26,22 +26,41 @@ if TYPE_CHECKING:
     metavar="TYPE=NAME",
     help="What a GRES type, or a GRES without one, is in the catalogue, like gpu=h100-sxm.",
 )
+@click.option(
+    "--hca",
+    "adapters",
+    multiple=True,
+    metavar="NAMES",
+    help="InfiniBand adapters that count, like mlx5_[0-3] or HCA-*: without those of storage.",
+)
+@click.option(
+    "--exclude-switch",
+    "switches",
+    multiple=True,
+    metavar="PATTERN",
+    help="InfiniBand switches to leave out, like '*storage*'.",
+)
 @common.json_option
 def command(
-    sources: tuple[str, ...], output_name: str | None, accelerators: tuple[str, ...], as_json: bool
+    sources: tuple[str, ...],
+    output_name: str | None,
+    accelerators: tuple[str, ...],
+    adapters: tuple[str, ...],
+    switches: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """Make an inventory from Slurm's files, a running Slurm or other tools' models.
 
     A SOURCE is slurm.conf (with what lies beside it), its directory, gres.conf,
-    topology.conf, topology.yaml, a model of topograph, a list of HOST: DOMAIN lines,
-    or slurm: for the running Slurm. The kind is known from the content; KIND:PATH
-    forces it.
+    topology.conf, topology.yaml, a model of topograph, the output of ibnetdiscover, a
+    list of HOST: DOMAIN lines, or slurm: for the running Slurm. The kind is known from
+    the content; KIND:PATH forces it.
 
     Each value says in a comment where it comes from. Authors' mistakes, sources that
     disagree, what an inventory cannot hold and what no source says are warnings. Exit
     code 4 if there is nothing to import, or a file that Slurm itself would refuse.
     """
-    from ..discovery import import_sources
+    from ..discovery import Wanted, import_sources
     from ..slurm import CliClient
 
     if output_name == "":
@@ -50,7 +69,9 @@ def command(
     if output is not None:
         _refuse_existing(output)
     given = dict(map(_pair, accelerators))
-    imported = import_sources(sources, given, lambda: CliClient(os.environ))
+    imported = import_sources(
+        sources, given, lambda: CliClient(os.environ), Wanted(adapters, switches)
+    )
     for remark in imported.remarks:
         tell("warning", str(remark))
     if output is not None:

@@ -226,7 +226,7 @@ def _check_plugin(room: Room) -> None:
     if plugin and not room.topologies and needs_topology(room):
         what = f"TopologyPlugin={plugin.text}, but no source holds the topology"
         room.unsaid(plugin.where, what, "name topology.conf as well: fabrics are unknown without")
-    told = (*_YAML, SOURCE, f"{SOURCE}topoconf")
+    told = (*_YAML, SOURCE, f"{SOURCE}topoconf", *(source for source, _ in room.subnets))
     files = [t.where for t in room.topologies if not t.where.file.endswith(told)]
     if files and not needs_topology(room):
         says = f"TopologyPlugin={plugin.text}" if plugin else "no TopologyPlugin"

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from ..catalogue import UnknownName, find_accelerator
 from ..errors import ConfigError, Problem, UsageError, Where, printable
 from ..inventory import Inventory, loads
+from .adapters import Wanted
 from .billing import ask_for_billing, bills_as_asked
 from .build import build
+from .cabling import add_fabrics
 from .compare import merge_live
 from .document import Leaf, Tree, facts, render
 from .live import PLACE, SOURCE, Shows, read_live
@@ -32,12 +34,16 @@ class Imported:
 
 
 def import_sources(
-    texts: Sequence[str], given: Mapping[str, str], client: Callable[[], Shows]
+    texts: Sequence[str],
+    given: Mapping[str, str],
+    client: Callable[[], Shows],
+    wanted: Wanted | None = None,
 ) -> Imported:
     """Return the inventory of sources: files, directories, ``slurm:`` for the running Slurm.
 
     ``given`` maps GRES types to accelerators; ``client`` is asked for only where it is
-    needed. Raises ``ConfigError`` for a source that is none, or if they make no inventory.
+    needed; ``wanted`` says which part of measured fabrics counts. Raises ``ConfigError`` for
+    a source that is none, or if they make no inventory.
     """
     room = Room()
     files = [text for text in texts if text != SOURCE]
@@ -55,6 +61,7 @@ def import_sources(
             live.unsaid(PLACE, what, todo)
             read_sources(files, live)
             room = live
+    add_fabrics(room, wanted or Wanted())
     return _finish(room, given)
 
 

@@ -31,7 +31,7 @@ def checked_trees(room: Room, known: Iterable[str]) -> list[list[SwitchFacts]]:
             break
         kept = [_known_nodes(room, switch, wanted, seen) for switch in topology.switches]
         trees.append(_without_empty(kept))
-    if trees and wanted:
+    if trees and wanted and not room.subnets:  # of those, what was measured tells more
         _uncovered(room, wanted - seen.keys(), trees[0][0].where if trees[0] else Where(""))
     return trees
 

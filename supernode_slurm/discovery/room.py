@@ -9,6 +9,7 @@ from .. import hostlist, units
 from ..errors import ConfigError, Problem, Where
 from ..slurmconf.facts import DomainFacts, FabricFacts
 from ..slurmconf.grammar import Said
+from .ibnetdiscover import Subnet
 
 Keys = Mapping[str, Said]
 """Values by key, in small letters."""
@@ -138,6 +139,8 @@ class Room:
     scale_ups: list[ScaleUpFacts] = field(default_factory=list)
     guids: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By host the GUIDs of its network cards and their ports: 16 hexadecimal digits, small."""
+    subnets: list[tuple[str, Subnet]] = field(default_factory=list)
+    """What ibnetdiscover printed, each with its source, until all sources are read."""
     remarks: list[Remark] = field(default_factory=list)
     errors: list[Problem] = field(default_factory=list)
     _of_hosts: dict[tuple[str, str, str], tuple[Where, list[str]]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from ..inventory import yamltree
 from ..slurmconf.facts import AS_GIVEN, TWIN
 from ..slurmconf.generate import ROOT
 from ..slurmconf.grammar import Line, parse_lines, read_text
-from . import domains, topograph, topology_yaml
+from . import cabling, domains, ibnetdiscover, topograph, topology_yaml
 from .gres_conf import read_gres_conf
 from .room import Room
 from .slurm_conf import read_slurm_conf
@@ -26,6 +26,7 @@ READERS: dict[str, Callable[[Path, Room], None]] = {
     "topology.yaml": topology_yaml.read_topology_yaml,
     "topograph": topograph.read_topograph,
     "domains": domains.read_domains,
+    "ibnetdiscover": cabling.read_ibnetdiscover,
 }
 """Kinds of files, by the word that forces one: ``kind:path``."""
 BESIDE = ("gres.conf", "topology.yaml", "topology.conf")
@@ -63,6 +64,8 @@ def kind_of(path: Path) -> str:
     text = read_text(path)
     if _YAML_NAME.search(path.name) or text.lstrip().startswith(("---\n", "- topology:")):
         return _kind_of_yaml(path, text)
+    if ibnetdiscover.is_ibnetdiscover(text):
+        return "ibnetdiscover"
     if domains.is_domains(text):
         return "domains"
     lines = [line for line in parse_lines(text, str(path)) if line.pairs or line.problem]
