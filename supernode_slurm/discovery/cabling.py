@@ -57,6 +57,7 @@ def _asked(room: Room) -> tuple[str, ...]:
     named = [host for node in room.nodes for host in node.hosts]
     if not named:
         named += [host for facts in room.scale_ups for host in facts.hosts]
+        named += room.bare
         named += [host for facts in room.gres for host in facts.hosts or ()]
         for topology in room.topologies:
             named += [host for switch in topology.switches for host in switch.nodes]

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import Problem, Where
 from ..slurmconf.grammar import read_text
 from .room import Room, ScaleUpFacts
+from .scale_up import NO_CLIQUE
 
 _LINE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):\s+([A-Za-z0-9][A-Za-z0-9_./-]*)\s*\Z")
 _NONE = re.compile(r"(?:[0.-]+|n/?a|none|unknown|not.*)\Z", re.IGNORECASE)
@@ -41,7 +42,8 @@ def read_domains(path: Path, room: Room) -> None:
         if host in seen and seen[host][0] != domain:
             what = f"{host} is in {domain} and in {seen[host][0]} (line {seen[host][1]})"
             twice.setdefault(host, Problem(where, what, "ask the node again"))
-        elif host not in seen and _NONE.match(domain):
+        elif host not in seen and (_NONE.match(domain) or domain.endswith(f".{NO_CLIQUE}")):
+            room.bare.setdefault(host, where)
             room.unsaid(where, f"{host}: '{domain}' names no scale-up fabric", "is it up?")
         elif host not in seen:
             members.setdefault(domain, ([], where))[0].append(host)

@@ -230,4 +230,6 @@ def _without_lines(room: Room, records: Records) -> list[NodeFacts]:
     for facts in room.scale_ups:
         for host in facts.hosts:
             places.setdefault(host, facts.where)
+    for host, where in room.bare.items():
+        places.setdefault(host, where)
     return [NodeFacts((host,), {}, where) for host, where in places.items()]

@@ -137,6 +137,8 @@ class Room:
     foreign: list[tuple[Said, tuple[str, ...]]] = field(default_factory=list)
     """Names and hosts of nodes that comments of ours call foreign."""
     scale_ups: list[ScaleUpFacts] = field(default_factory=list)
+    bare: dict[str, Where] = field(default_factory=dict)
+    """Hosts that were asked for a scale-up fabric, whether they are in one or not."""
     guids: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By host the GUIDs of its network cards and their ports: 16 hexadecimal digits, small."""
     subnets: list[tuple[str, Subnet]] = field(default_factory=list)

@@ -13,7 +13,7 @@ from ..inventory import yamltree
 from ..slurmconf.facts import AS_GIVEN, TWIN
 from ..slurmconf.generate import ROOT
 from ..slurmconf.grammar import Line, parse_lines, read_text
-from . import cabling, domains, ibnetdiscover, topograph, topology_yaml
+from . import cabling, domains, guids, ibnetdiscover, nvlink, super_pods, topograph, topology_yaml
 from .gres_conf import read_gres_conf
 from .room import Room
 from .slurm_conf import read_slurm_conf
@@ -26,12 +26,26 @@ READERS: dict[str, Callable[[Path, Room], None]] = {
     "topology.yaml": topology_yaml.read_topology_yaml,
     "topograph": topograph.read_topograph,
     "domains": domains.read_domains,
+    "nvidia-smi": nvlink.read_nvidia_smi,
+    "npu-smi": super_pods.read_spod_info,
+    "rank-table": super_pods.read_rank_table,
+    "guids": guids.read_guids,
+    "ibstat": guids.read_ibstats,
     "ibnetdiscover": cabling.read_ibnetdiscover,
 }
 """Kinds of files, by the word that forces one: ``kind:path``."""
 BESIDE = ("gres.conf", "topology.yaml", "topology.conf")
 """What slurmctld reads from the directory of slurm.conf."""
 
+_BY_TEXT: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("ibnetdiscover", ibnetdiscover.is_ibnetdiscover),
+    ("nvidia-smi", nvlink.is_nvidia_smi),
+    ("npu-smi", super_pods.is_spod_info),
+    ("ibstat", guids.is_ibstat),
+    ("guids", guids.is_guids),
+    ("domains", domains.is_domains),
+)
+"""What knows texts that are not in the grammar of slurm.conf, in the order of asking."""
 _SLURM = frozenset(
     {
         *("clustername", "controlmachine", "include", "nodename", "nodeset", "partitionname"),
@@ -64,10 +78,8 @@ def kind_of(path: Path) -> str:
     text = read_text(path)
     if _YAML_NAME.search(path.name) or text.lstrip().startswith(("---\n", "- topology:")):
         return _kind_of_yaml(path, text)
-    if ibnetdiscover.is_ibnetdiscover(text):
-        return "ibnetdiscover"
-    if domains.is_domains(text):
-        return "domains"
+    if found := next((kind for kind, is_kind in _BY_TEXT if is_kind(text)), ""):
+        return found
     lines = [line for line in parse_lines(text, str(path)) if line.pairs or line.problem]
     firsts = {line.first for line in lines}
     if sum(line.problem is not None for line in lines) * 2 > len(lines):
@@ -87,6 +99,8 @@ def _kind_of_yaml(path: Path, text: str) -> str:
         return "topology.yaml"
     if topograph.is_topograph(tree):
         return "topograph"
+    if super_pods.is_rank_table(tree):
+        return "rank-table"
     what = "is YAML, but no topology.yaml and no model of topograph"
     if isinstance(tree.value, dict) and "cluster" in tree.value:
         raise ConfigError.one(
@@ -101,7 +115,7 @@ def _split(text: str) -> tuple[str, Path]:
         raise UsageError(f"source '{text}' names no file")
     if colon and kind in READERS:
         return kind, Path(rest)
-    if colon and not os.path.exists(text) and re.fullmatch(r"[a-z.]+", kind):
+    if colon and not os.path.exists(text) and re.fullmatch(r"[a-z.-]+", kind):
         known = ", ".join(f"{name}:" for name in ("slurm", *READERS))
         raise UsageError(f"'{text}': no kind of source is '{kind}:'; known: {known}")
     return "", Path(text)

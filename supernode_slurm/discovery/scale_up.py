@@ -1,0 +1,72 @@
+"""Which scale-up fabric each host says that it is in, put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..errors import Problem, Where
+from .room import Room, ScaleUpFacts
+
+NO_CLIQUE = "32766"
+"""A CliqueId that stands for none: unrelated racks share it (meta-pytorch/torchcomms#3612)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What one device of a host says."""
+
+    host: str
+    domain: str
+    """Empty for none."""
+    why: str
+    """Why it is in none, in the words of its tool."""
+    where: Where
+
+
+def nvlink_domain(cluster: str, clique: str, state: str = "") -> tuple[str, str]:
+    """Return the NVLink domain that a GPU names, else why it names none.
+
+    ClusterUUID and CliqueId together are its key: GPUs of one cluster and two cliques do
+    not reach each other. Zeros, N/A and what is not there are no domain, whatever the
+    state: so answer GPUs without a fabric between nodes.
+    """
+    if state and state.casefold() != "completed":
+        return "", f"state {state}"
+    if not cluster.strip("0- ") or cluster.casefold() in ("n/a", "[n/a]"):
+        return "", f"ClusterUUID {cluster or 'N/A'}"
+    if clique.casefold() in ("n/a", "[n/a]", NO_CLIQUE):
+        return "", f"CliqueId {clique}"
+    return (f"{cluster}.{clique}" if clique else cluster), ""
+
+
+def add_memberships(room: Room, found: Iterable[Membership], fabric: str) -> None:
+    """Put hosts that name the same domain together; tell of those that name none, or two.
+
+    ``fabric`` is what to call a domain, like ``NVLink partition``.
+    """
+    of_host: dict[str, list[Membership]] = {}
+    for item in found:
+        of_host.setdefault(item.host, []).append(item)
+    members: dict[str, tuple[list[str], Where]] = {}
+    for host, items in of_host.items():
+        room.bare.setdefault(host, items[0].where)
+        domains = Counter(item.domain for item in items if item.domain)
+        lost = Counter(item.why for item in items if not item.domain)
+        reasons = ", ".join(f"{why}" for why in lost)
+        if len(domains) > 1:
+            what = f"cards of {{hosts}} are in {len(domains)} {fabric}s: left out"
+            room.of_hosts("disagreement", Problem(items[0].where, what, "ask again"), [host])
+        elif not domains:
+            what = f"{{hosts}}: in no {fabric} ({reasons})"
+            room.of_hosts("unsaid", Problem(items[0].where, what, "is it up?"), [host])
+        else:
+            domain = next(iter(domains))
+            members.setdefault(domain, ([], items[0].where))[0].append(host)
+            if lost:
+                count = f"{lost.total()} of {len(items)} cards"
+                what = f"{{hosts}}: {count} in no {fabric} ({reasons})"
+                room.of_hosts("unsaid", Problem(items[0].where, what, "reset them"), [host])
+    for domain, (hosts, where) in members.items():
+        room.scale_ups.append(ScaleUpFacts(domain, tuple(hosts), (), where))
