@@ -10,6 +10,7 @@ from .accelerators import (
     platform,
     platform_of,
 )
+from .clock import capped, least_rate_share, rate_share
 from .config import model_of_config
 from .dimensions import dimensions_of, model_from_dimensions
 from .model import Extras, LatentAttention, Mixture, Model
@@ -27,12 +28,15 @@ __all__ = [
     "Platform",
     "UnknownName",
     "accelerators",
+    "capped",
     "dimensions_of",
     "find_accelerator",
     "find_model",
+    "least_rate_share",
     "model_from_dimensions",
     "model_of_config",
     "models",
     "platform",
     "platform_of",
+    "rate_share",
 ]

@@ -62,6 +62,8 @@ class Accelerator:
     """By figure, or ``all``; what is not named is unchecked."""
     note: str
     sources: tuple[str, ...]
+    card_least_w: float | None = None
+    """Lowest power limit that it takes."""
 
     @property
     def gres_type(self) -> str:
@@ -260,4 +262,5 @@ def _accelerator(raw: dict[str, Any]) -> Accelerator:
         confidence=tuple(raw["confidence"].items()),
         note=raw.get("note", ""),
         sources=tuple(raw["sources"]),
+        card_least_w=raw.get("least_power"),
     )

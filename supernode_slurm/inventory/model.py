@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..catalogue import Accelerator, find_accelerator
+from ..catalogue import Accelerator, capped, find_accelerator
 from ..errors import Where
 from .calibration import Calibration
 from .upkeep import NodePower, Rack, Upkeep
@@ -304,6 +304,10 @@ class Inventory:
         """Return a kind of card by its id, with the site's own figures before the catalogue's."""
         found = next((item for item in self.accelerators if item.id == key), None)
         return found or find_accelerator(key)
+
+    def card_in(self, domain: str, key: str) -> Accelerator:
+        """Return a kind of card as it is in a supernode or pool: slower under its power cap."""
+        return capped(self.accelerator(key), self.upkeep.cap_w(domain))
 
     @property
     def release(self) -> str:

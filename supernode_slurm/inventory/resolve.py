@@ -91,6 +91,7 @@ class Resolver:
             card_scale_up_gbs=card_figure(raw.link, card.card_scale_up_gbs),
             card_p2p_gbs=card.card_p2p_gbs if raw.link is None else None,
             card_tdp_w=card_figure(raw.power, card.card_tdp_w),
+            card_least_w=card_figure(raw.least_power, card.card_least_w),
         )
 
     def problem(self, where: Where, what: str, todo: str = "") -> None:

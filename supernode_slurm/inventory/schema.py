@@ -120,6 +120,8 @@ class FiguresSection(Placed):
     """To the other cards of its node."""
     power: Power | None = None
     """At full load."""
+    least_power: Power | None = None
+    """Lowest power limit that it takes."""
 
 
 @dataclass(slots=True, kw_only=True)

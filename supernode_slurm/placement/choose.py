@@ -217,7 +217,7 @@ def _weighed(inventory: Inventory, ask: Ask, choices: list[Choice]) -> list[Choi
     elif slot.group.nodes == 1:
         return choices
     else:
-        card = inventory.accelerator(slot.group.accelerator)
+        card = inventory.card_in(slot.domains[0], slot.group.accelerator)
         plan = as_pool(slot, card, workload_of(ask, ask.model), ask.able)
         gain = against(best.plan, plan, "the same cards in ordinary nodes") if plan else None
     return [replace(best, gain=gain), *choices[1:]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from .. import hostlist
+from ..catalogue import least_rate_share, rate_share
 from ..inventory import Inventory
 from ..plan import Plan
 from ..planner import expected_error
@@ -20,6 +22,7 @@ def remarks(inventory: Inventory, ask: Ask, choice: Choice) -> list[str]:
         *_strategy(inventory, choice),
         *_sharded(choice.plan),
         *_apart(choice),
+        *_capped(inventory, choice),
         *(calibrated(inventory, choice.plan) if choice.plan.predicted else ()),
     ]
     devices = choice.plan.devices
@@ -83,6 +86,24 @@ def _apart(choice: Choice) -> list[str]:
                 f"expert parallelism over {mesh.ep * mesh.etp} devices leaves the fabric of "
                 f"{together}: a slow link stalls all of them; ep within it is safer"
             )
+    return found
+
+
+def _capped(inventory: Inventory, choice: Choice) -> list[str]:
+    """Return which cards are planned as slower, for they run under a power cap."""
+    found = []
+    for slot in choice.slots:
+        card = inventory.accelerator(slot.group.accelerator)
+        slow = [name for name in slot.domains if inventory.card_in(name, card.id) is not card]
+        watts, most_w = slot.offer.accelerator.card_tdp_w, card.card_tdp_w
+        if not slow or watts is None or most_w is None:
+            continue
+        share = rate_share(watts / most_w)
+        found.append(
+            f"{hostlist.fold(slow)}: {slot.group.name} capped at {watts:g} of {most_w:g} W are "
+            f"planned at {share:.0%} of their rate, which may be as low as "
+            f"{least_rate_share(watts / most_w):.0%}"
+        )
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .. import hostlist
-from ..catalogue import Accelerator, platform
+from ..catalogue import Accelerator, capped, platform
 from ..errors import PlanError
 from ..inventory import Devices, Inventory, NodeClass, Pool, Supernode
 from ..plan import DeviceGroup
@@ -121,19 +121,33 @@ def find_slots(room: Room, wanted: Wanted) -> list[Slot]:
     if not holders and not reasons:
         known = ", ".join(device_types(room.inventory))
         raise PlanError(f"no device of type '{wanted.type}' at this site; it has {known}")
+    found, refused = _in_classes(room, wanted, holders, by_speed=True)
+    if not found and any(room.inventory.upkeep.cap_w(item.domain.name) for item in holders):
+        # Cards under a power cap and others: all as fast as the slowest.
+        found, refused = _in_classes(room, wanted, holders, by_speed=False)
+    if not found:
+        refused = [*reasons, *refused]
+        raise PlanError(f"no place for {wanted.devices} {wanted.type}: {'; '.join(refused)}")
+    return found
+
+
+def _in_classes(
+    room: Room, wanted: Wanted, holders: list[_Holder], by_speed: bool
+) -> tuple[list[Slot], list[str]]:
+    """Return the slots of each class of equal domains, and why the other classes have none."""
     classes: dict[object, list[_Holder]] = {}
     for holder in holders:
-        classes.setdefault(holder.shape(room.inventory), []).append(holder)
+        cap_w = room.inventory.upkeep.cap_w(holder.domain.name) if by_speed else None
+        classes.setdefault((holder.shape(room.inventory), cap_w), []).append(holder)
     found: list[Slot] = []
+    reasons: list[str] = []
     for alike in classes.values():
         try:
             found.append(_slot(room, wanted, alike, holders))
         except PlanError as error:
             names = ", ".join(holder.domain.name for holder in alike)
             reasons.append(f"{names}: {error}")
-    if not found:
-        raise PlanError(f"no place for {wanted.devices} {wanted.type}: {'; '.join(reasons)}")
-    return found
+    return found, reasons
 
 
 def _holders(inventory: Inventory, wanted: Wanted) -> tuple[list[_Holder], list[str]]:
@@ -283,7 +297,9 @@ def _group(inventory: Inventory, nodes: NodeClass, devices: Devices) -> DeviceGr
 def _offer(inventory: Inventory, holders: list[_Holder], count: int, over: Span | None) -> Offer:
     holder = holders[0]
     folded = tuple(hostlist.fold(item.hosts, sort=False) for item in holders)
-    accelerator = inventory.accelerator(holder.devices.accelerator)
+    caps = (inventory.upkeep.cap_w(item.domain.name) for item in holders)
+    cap_w = min((watts for watts in caps if watts is not None), default=None)
+    accelerator = capped(inventory.accelerator(holder.devices.accelerator), cap_w)
     group = replace(
         _group(inventory, holder.nodes, holder.devices),
         hosts=",".join(folded),

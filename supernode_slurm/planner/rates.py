@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..catalogue import Accelerator, find_accelerator
+from ..catalogue import Accelerator, find_accelerator, rate_share
 from .case import Rates, numbers
 from .constants import Constants
 from .figures import figures_of
@@ -24,9 +24,7 @@ FAMILIES = {
 MEASURED = {"gb300": "gb200", "h100-sxm-96g": "h100-sxm", "gh200": "gh200"}
 """Cards whose clock follows their power: the one of that kind whose products were measured.
 
-Power rises with the cube of a clock at its voltage, so a rate is taken to follow the cube root
-of the power limit; 500 W of 700 W is 0.89, GB200 over B200 (1200 W over 1000 W) 1.06, measured
-1.04 (stas00/ml-engineering).
+How a rate follows a power limit: ``catalogue.rate_share``.
 """
 
 POWER_W = {"gh200": 600.0}
@@ -106,9 +104,9 @@ def best_tflops(card: Accelerator, precision: str) -> float:
     if twin is None:
         return card.matmul_tflops(precision) or 0.0
     other = find_accelerator(twin)
-    mine = POWER_W.get(card.id) or card.card_tdp_w or 0.0
+    mine = min(POWER_W.get(card.id, math.inf), card.card_tdp_w or 0.0)
     theirs = other.card_tdp_w or mine
-    return float((other.matmul_tflops(precision) or 0.0) * (mine / theirs) ** (1 / 3))
+    return (other.matmul_tflops(precision) or 0.0) * rate_share(mine / theirs)
 
 
 def _low(card: Accelerator, precision: str, constants: Constants) -> tuple[float, float]:

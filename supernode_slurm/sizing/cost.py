@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..catalogue import Accelerator
 from ..errors import UsageError
+from ..hostlist import expand
 from ..inventory import Inventory, Price
-from ..plan import Plan
+from ..plan import DeviceGroup, Plan
 from .question import predicted_of
 
 _TOKENS = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMBGT]?)\Z", re.IGNORECASE)
@@ -42,7 +44,7 @@ def cost_of(inventory: Inventory, plan: Plan) -> Cost:
     """Return what one step of a plan costs."""
     seconds = predicted_of(plan).step_time_s
     hours = seconds / 3600
-    held = [(inventory.accelerator(group.accelerator), group.devices) for group in plan.groups]
+    held = [(_card(inventory, group), group.devices) for group in plan.groups]
     counts = [(card, devices / card.devices_per_card) for card, devices in held]
     powers = [card.card_tdp_w and card.card_tdp_w * count for card, count in counts]
     known = [watts for watts in powers if watts]
@@ -60,6 +62,13 @@ def cost_of(inventory: Inventory, plan: Plan) -> Cost:
         energy_kwh=sum(known) * hours / 1000 if len(known) == len(powers) else None,
         price=money,
     )
+
+
+def _card(inventory: Inventory, group: DeviceGroup) -> Accelerator:
+    """Return a group's kind of card, under the power cap of where it runs."""
+    first = next(iter(expand(group.hosts)), "")
+    domain = next((item.name for item in inventory.domains if first in item.hosts), "")
+    return inventory.card_in(domain, group.accelerator)
 
 
 def parse_tokens(text: str) -> float:

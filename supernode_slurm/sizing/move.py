@@ -101,7 +101,8 @@ def move(room: Room, ask: Ask, fixed: Fixed, present_batch: int | None) -> Move:
     asked = question_of(ask, choice.slots)
     plan = asked.best()
     new, found = layout_of(plan.pipelines[0]), predicted_of(plan)
-    card = room.inventory.accelerator(choice.slots[0].group.accelerator)
+    slot = choice.slots[0]
+    card = room.inventory.card_in(slot.domains[0], slot.group.accelerator)
     old_asked = _ordinary(asked, card, fixed).with_batch(present)
     old = filled(fixed, asked.workload, old_asked.offers[0].devices, asked.able)
     old = replace(old, recompute=fixed.recompute or _least_recompute(old_asked, old))
