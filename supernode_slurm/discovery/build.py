@@ -23,6 +23,7 @@ from .partitions import partitions_of
 from .records import Records
 from .room import Room
 from .slurm_conf import CLUSTER, RELEASE
+from .versions import versions_of
 
 DEFAULT_LATENCY_NS = 1000.0
 """What an inventory assumes where no latency is given."""
@@ -70,6 +71,7 @@ def build(room: Room, given: Mapping[str, str]) -> dict[str, Tree]:
             key: Leaf(int(said.text) if key in _COUNTS else said.text, (said.where,))
             for key, said in room.policy.items()
         },
+        "versions": versions_of(room, hosts),
     }
     return document | {key: section for key, section in sections.items() if section}
 

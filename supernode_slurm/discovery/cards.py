@@ -12,6 +12,7 @@ from ..slurm import Gres
 from ..slurm.parse import gres as parse_gres
 from .files import core_shares, mig_of, one_text, tidy
 from .gpus import accelerator_of, split_mig
+from .probe_compare import by_probe, count_in, is_bare
 from .records import Record, Records
 from .room import NodeFacts, Room
 
@@ -68,8 +69,16 @@ class _Reading:
         self._records = reader.records.of(reader.records.signature(hosts[0]))
         said = node.keys.get("gres")
         self._where = said.where if said else node.where
+        self._measured = reader.room.measured.get(hosts[0], (None, None))[0]
 
     def all(self) -> GresOfNode:
+        measured = self._measured
+        if measured is not None and is_bare(self._node.keys, measured):
+            if self._reader.room.has_slurm_conf and self._node.where.file != self._probed():
+                shown = ", ".join(f"{item.count} {item.accelerator}" for item in measured.devices)
+                what = f"slurm.conf has no Gres= for {{hosts}}, the probe sees {shown or 'cards'}"
+                self._tell("disagreement", self._where, what, "Slurm counts none: add Gres=")
+            return GresOfNode(measured.devices, measured.others)
         items = self._items()
         kinds: dict[tuple[str, str], _Kind] = {}
         others: list[OtherGres] = []
@@ -78,6 +87,7 @@ class _Reading:
                 others.append(self._other(item))
         found = []
         for kind in kinds.values():
+            self._compare_probe(kind)
             devices = self._devices(kind)
             if devices is None:
                 others += [
@@ -160,6 +170,10 @@ class _Reading:
         key = base or item.name
         given = self._reader.given
         found = accelerator_of(key, given) if key not in CARD_NAMES or key in given else None
+        if self._measured is not None and key not in given:
+            seen = by_probe(self._measured, base, found.id if found else "")
+            if seen:
+                return seen
         if found:
             return found.id
         if self._node.domain is None:
@@ -172,6 +186,22 @@ class _Reading:
                 todo += f"; --accelerator {key}=NAME says which ('sn show accelerators')"
             self._tell("unsaid", self._where, f"{item} of {{hosts}}: {what}", todo)
         return ""
+
+    def _compare_probe(self, kind: _Kind) -> None:
+        """Tell where a probe sees another number of cards than Slurm counts."""
+        measured = self._measured
+        if measured is None or kind.profiles or not (measured.devices or measured.others):
+            return
+        seen = count_in(measured, kind.accelerator)
+        if seen != kind.count:
+            shown = ", ".join(f"{item.count} {item.accelerator}" for item in measured.devices)
+            what = f"{kind.gres}: {kind.count} {kind.accelerator} of {{hosts}} in slurm.conf"
+            todo = "slurmd drains a node that has fewer: repair it, or correct slurm.conf"
+            sees = f"the probe sees {seen or shown or 'unknown cards'}"
+            self._tell("disagreement", self._where, f"{what}, {sees}", todo)
+
+    def _probed(self) -> str:
+        return self._reader.room.measured[self._hosts[0]][1].file
 
     def _other(self, item: Gres) -> OtherGres:
         files = tuple(

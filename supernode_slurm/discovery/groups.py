@@ -133,8 +133,9 @@ def _of_models(room: Room, hosts: Mapping[str, Host], taken: set[str]) -> list[G
         kept = tuple(host for host in nodes if host not in taken)
         taken.update(kept)
         if kept:
-            link = Interconnect("switch", None, 1000.0)
-            group = Group(facts.name, "supernode", kept, facts.where, link, is_said=False)
+            link = Interconnect(facts.kind or "switch", None, 1000.0)
+            said = bool(facts.kind)
+            group = Group(facts.name, "supernode", kept, facts.where, link, is_said=said)
             group.racks = facts.racks
             found.append(group)
     return found

@@ -16,6 +16,7 @@ from .cabling import add_fabrics
 from .compare import merge_live
 from .document import Leaf, Tree, facts, render
 from .live import PLACE, SOURCE, Shows, read_live
+from .probe_join import join_probes
 from .room import Remark, Room
 from .sources import read_sources
 
@@ -41,10 +42,12 @@ def import_sources(
 ) -> Imported:
     """Return the inventory of sources: files, directories, ``slurm:`` for the running Slurm.
 
-    ``given`` maps GRES types to accelerators; ``client`` is asked for only where it is
-    needed; ``wanted`` says which part of measured fabrics counts. Raises ``ConfigError`` for
-    a source that is none, or if they make no inventory.
+    ``-`` is standard input. ``given`` maps GRES types, and names that tools of vendors print,
+    to accelerators; ``client`` is asked for only where it is needed; ``wanted`` says which
+    part of measured fabrics counts. Raises ``ConfigError`` for a source that is none, or if
+    they make no inventory.
     """
+    _check_names(given)
     room = Room()
     files = [text for text in texts if text != SOURCE]
     if len(files) == len(texts):
@@ -61,16 +64,20 @@ def import_sources(
             live.unsaid(PLACE, what, todo)
             read_sources(files, live)
             room = live
+    join_probes(room, given)
     add_fabrics(room, wanted or Wanted())
     return _finish(room, given)
 
 
-def _finish(room: Room, given: Mapping[str, str]) -> Imported:
+def _check_names(given: Mapping[str, str]) -> None:
     for name in given.values():
         try:
             find_accelerator(name)
         except UnknownName as error:
             raise UsageError(f"--accelerator: {error}") from error
+
+
+def _finish(room: Room, given: Mapping[str, str]) -> Imported:
     document = build(room, given)
     text, inventory = _loaded(document, room)
     if room.ours and bills_as_asked(inventory):

@@ -12,6 +12,7 @@ from ..inventory import Devices, OtherGres
 from ..inventory.options import NODE_OPTIONS
 from ..slurmconf.grammar import Said
 from .cards import CardReader
+from .probe_compare import completed, tell_shape
 from .records import Records
 from .room import Keys, NodeFacts, Room
 
@@ -43,6 +44,8 @@ class Machine:
     features: tuple[str, ...]
     cloud: bool
     options: tuple[tuple[str, str], ...]
+    adapters: tuple[str, ...]
+    """Network cards that carry data, none where no probe says."""
     unsaid: tuple[str, ...]
     """Of sockets, cores, threads and memory, those that no source says."""
 
@@ -65,13 +68,15 @@ def find_hosts(room: Room, records: Records, given: Mapping[str, str]) -> dict[s
     reader = CardReader(room, records, given)
     found: dict[str, Host] = {}
     for node in room.nodes or _without_lines(room, records):
-        by_records: dict[tuple[int, ...], list[str]] = {}
+        alike: dict[tuple[tuple[int, ...], object], list[str]] = {}
         for host in node.hosts:
-            by_records.setdefault(records.signature(host), []).append(host)
+            key = (records.signature(host), room.measured.get(host))
+            alike.setdefault(key, []).append(host)
         own = _own(node, room)
-        for signature, hosts in by_records.items():
+        for (signature, _), hosts in alike.items():
             machine = _machine(node, tuple(hosts), room, reader)
-            places = [node.where, *_gres_places(node, machine, records, signature)]
+            probed = [room.measured[hosts[0]][1]] if hosts[0] in room.measured else []
+            places = [node.where, *_gres_places(node, machine, records, signature), *probed]
             origin = tuple(dict.fromkeys(places))
             name = node.domain.name if node.domain else ""
             for host in hosts:
@@ -117,8 +122,12 @@ _NUMBERS = frozenset(
 
 
 def _machine(node: NodeFacts, hosts: tuple[str, ...], room: Room, reader: CardReader) -> Machine:
+    measured = room.measured[hosts[0]][0] if hosts[0] in room.measured else None
+    node = completed(node, hosts, measured, room)
     keys = node.keys
     shape, cpus = shape_of(keys, room)
+    if measured is not None:
+        tell_shape(node, hosts, shape, measured, room)
     gres = reader.read(node, hosts, (shape["sockets"], shape["cores"]))
     state = keys["state"].text.upper() if "state" in keys else "UNKNOWN"
     options = list(_options(node, hosts, room).items())
@@ -142,6 +151,7 @@ def _machine(node: NodeFacts, hosts: tuple[str, ...], room: Room, reader: CardRe
         features=_features(node, gres.devices),
         cloud=state == "CLOUD",
         options=tuple(options),
+        adapters=measured.adapters if measured else (),
         unsaid=unsaid,
     )
 

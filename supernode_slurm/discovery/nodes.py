@@ -59,6 +59,8 @@ def _section(machine: Machine, hosts: list[Host], types: Mapping[str, str]) -> d
     if machine.threads != 1:
         found["threads"] = leaf(machine.threads)
     found["memory"] = leaf(_memory(machine.memory_mib), "memory")
+    if machine.adapters:
+        found["network"] = {"hcas": leaf(machine.adapters)}
     if machine.features:
         found["features"] = leaf(machine.features)
     if machine.cloud:

@@ -10,6 +10,8 @@ from ..errors import ConfigError, Problem, Where
 from ..slurmconf.facts import DomainFacts, FabricFacts
 from ..slurmconf.grammar import Said
 from .ibnetdiscover import Subnet
+from .probe_cards import Measured
+from .probe_facts import Probe
 
 Keys = Mapping[str, Said]
 """Values by key, in small letters."""
@@ -100,6 +102,8 @@ class ScaleUpFacts:
     hosts: tuple[str, ...]
     racks: tuple[tuple[str, tuple[str, ...]], ...]
     where: Where
+    kind: str = ""
+    """Of interconnect, empty where the source does not say."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -107,7 +111,8 @@ class Remark:
     """What the reader of an imported inventory should know."""
 
     kind: str
-    """mistake (of an author), disagreement (of sources), lost, or unsaid (by any source)."""
+    """mistake (of an author), disagreement (of sources), lost, unsaid (by any source), or fault
+    (of what was probed)."""
     problem: Problem
 
     def __str__(self) -> str:
@@ -143,6 +148,12 @@ class Room:
     """By host the GUIDs of its network cards and their ports: 16 hexadecimal digits, small."""
     subnets: list[tuple[str, Subnet]] = field(default_factory=list)
     """What ibnetdiscover printed, each with its source, until all sources are read."""
+    probes: dict[str, Probe] = field(default_factory=dict)
+    """Answers of sn-probe by host, until all sources are read."""
+    measured: dict[str, tuple[Measured, Where]] = field(default_factory=dict)
+    """By host what its probe, and those of nodes like it, found."""
+    versions: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Component, version, and the hosts that have it."""
     remarks: list[Remark] = field(default_factory=list)
     errors: list[Problem] = field(default_factory=list)
     _of_hosts: dict[tuple[str, str, str], tuple[Where, list[str]]] = field(default_factory=dict)
@@ -162,6 +173,10 @@ class Room:
     def lost(self, where: Where, what: str, todo: str = "") -> None:
         """Keep what an inventory cannot hold."""
         self.remarks.append(Remark("lost", Problem(where, what, todo)))
+
+    def fault(self, where: Where, what: str, todo: str = "") -> None:
+        """Keep what is broken on nodes."""
+        self.remarks.append(Remark("fault", Problem(where, what, todo)))
 
     def unsaid(self, where: Where, what: str, todo: str = "") -> None:
         """Keep what no source says."""

@@ -25,7 +25,11 @@ def _nvidia(source: Source) -> Answer:
     listed = nvidia.read_list(source.run(["nvidia-smi", "-L"]))
     links = nvidia.read_links(source.run(["nvidia-smi", "nvlink", "-s"]))
     found["devices"] = nvidia.joined(found["devices"], listed, links)
-    found["topology"] = nvidia.read_topology(source.run(["nvidia-smi", "topo", "-m"]))
+    topology = nvidia.read_topology(source.run(["nvidia-smi", "topo", "-m"]))
+    if topology:
+        rows = topology["links"].items()
+        of_cards = {name: " ".join(row) for name, row in rows if name.startswith("GPU")}
+        found["topology"] = {**topology, "links": of_cards}
     for device in found["devices"]:
         lanes = device.pop("links", [])
         if lanes:

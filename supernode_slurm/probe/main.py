@@ -190,3 +190,7 @@ def _options(argv: Optional[List[str]]) -> argparse.Namespace:
         "--pack", default="", metavar="FILE", help="write sn-probe as one file, to copy to nodes"
     )
     return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

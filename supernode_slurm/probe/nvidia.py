@@ -231,7 +231,8 @@ def read_links(text: str) -> List[Device]:
     for line in lines(text):
         card, link = _LISTED.match(line), _LINK.match(line)
         if card:
-            found.append({"index": int(card.group(1)), "uuid": card.group(3), "links": []})
+            named = {"index": int(card.group(1)), "name": known(card.group(2))}
+            found.append({**named, "uuid": card.group(3), "links": []})
         elif link and found:
             found[-1]["links"].append(decimal(link.group(2)) or 0.0)
     return found
