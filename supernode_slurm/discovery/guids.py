@@ -62,7 +62,7 @@ def read_ibstats(path: Path, room: Room) -> None:
         found = [
             guid
             for card in read_ibstat(answer.text)
-            for guid in (card.get("guid"), *(port.get("guid") for port in card["ports"]))
+            for guid in (card.get("guid"), *(port.get("guid") for port in card.get("ports", [])))
             if guid
         ]
         if not answer.hosts:

@@ -129,6 +129,11 @@ def is_ibnetdiscover(text: str) -> bool:
     return _SIGNS.search(text) is not None
 
 
+def is_iblinkinfo(text: str) -> bool:
+    """Return whether a text is of ``iblinkinfo``, which tells less."""
+    return re.search(r"\]\s+==\(.{1,80}\)==>", text) is not None
+
+
 def parse_ibnetdiscover(text: str, source: str) -> Subnet:
     """Return what a text says.
 
