@@ -29,7 +29,7 @@ KEYS = (
 def read_gres_conf(path: Path, room: Room) -> None:
     """Add what a gres.conf says."""
     known = {key.casefold() for key in KEYS}
-    for line in read_lines(path):
+    for line in read_lines(path, room.included):
         keys = dict(line.must().keys)
         for key, said in line.pairs:
             if key.casefold() not in known:

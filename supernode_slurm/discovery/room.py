@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .. import hostlist, units
 from ..errors import ConfigError, Problem, Where
@@ -126,6 +127,8 @@ class Room:
 
     sources: list[str] = field(default_factory=list)
     """Files and the like, in the order given."""
+    included: set[Path] = field(default_factory=set)
+    """Files that others include, read so far."""
     ours: set[str] = field(default_factory=set)
     """Those of them that ``sn generate`` wrote."""
     has_slurm_conf: bool = False

@@ -38,7 +38,7 @@ _NOT_DEFAULT = frozenset({"nodehostname", "nodeaddr"})
 def read_slurm_conf(path: Path, room: Room) -> None:
     """Add what a slurm.conf and the files that it includes say."""
     room.has_slurm_conf = True
-    add_lines(read_lines(path), room)
+    add_lines(read_lines(path, room.included), room)
 
 
 def add_lines(lines: Iterable[Line], room: Room) -> None:

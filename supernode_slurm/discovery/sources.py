@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..errors import ConfigError, Problem, UsageError, Where
@@ -14,6 +14,7 @@ from ..slurmconf.facts import AS_GIVEN, TWIN
 from ..slurmconf.generate import ROOT
 from ..slurmconf.grammar import Line, parse_lines, read_text
 from . import cabling, domains, guids, ibnetdiscover, nvlink, super_pods, topograph, topology_yaml
+from .given import MAIN, about_other, without_included
 from .gres_conf import read_gres_conf
 from .room import Room
 from .slurm_conf import read_slurm_conf
@@ -36,6 +37,7 @@ READERS: dict[str, Callable[[Path, Room], None]] = {
 """Kinds of files, by the word that forces one: ``kind:path``."""
 BESIDE = ("gres.conf", "topology.yaml", "topology.conf")
 """What slurmctld reads from the directory of slurm.conf."""
+TODO = "name slurm.conf or its directory"
 
 _BY_TEXT: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("ibnetdiscover", ibnetdiscover.is_ibnetdiscover),
@@ -61,16 +63,48 @@ def read_sources(texts: list[str], room: Room) -> None:
 
     Raises ``ConfigError`` for a source that is none, or that its own program would refuse.
     """
+    named = [_split(text) for text in texts]
+    paths = {path for _, path in named}
     files: dict[Path, str] = {}
-    for text in texts:
-        kind, path = _split(text)
-        for found, name in _files(kind, path).items():
-            files.setdefault(found.resolve(), name)
+    skipped: list[Problem] = []
+    odd: list[tuple[Path, ConfigError]] = []
+    for kind, path in named:
+        if not kind and (about := about_other(path, paths)):
+            skipped.append(Problem(Where(str(path)), about, TODO))
+            continue
+        try:
+            for found, name in _files(kind, path).items():
+                files.setdefault(found.resolve(), name)
+        except ConfigError as error:  # a file that another includes may hold anything
+            odd.append((path, error))
+    files, included = without_included(files)
+    errors = [p for path, error in odd if path.resolve() not in included for p in error.problems]
+    if skipped and not files:
+        errors += [Problem(item.where, f"is no source: {item.what}", TODO) for item in skipped]
+    if errors:
+        raise ConfigError(errors)
+    for item in skipped:
+        room.lost(item.where, f"{item.what}: skipped")
+    _read(_one_topology(files, room), room)
+
+
+def _read(files: Mapping[Path, str], room: Room) -> None:
     order = list(READERS)
     for path, kind in sorted(files.items(), key=lambda item: order.index(item[1])):
         shown = _shown(path)
         room.sources.append(str(shown))
         READERS[kind](shown, room)
+
+
+def _one_topology(files: Mapping[Path, str], room: Room) -> dict[Path, str]:
+    """Return files without a topology.conf that slurmctld does not read."""
+    kept = dict(files)
+    for path, kind in files.items():
+        if kind == "topology.conf" and files.get(path.with_name("topology.yaml")):
+            what = "slurmctld does not read it: topology.yaml is there: skipped"
+            room.lost(Where(str(_shown(path))), what, "delete one")
+            del kept[path]
+    return kept
 
 
 def kind_of(path: Path) -> str:
@@ -85,6 +119,8 @@ def kind_of(path: Path) -> str:
         raise ConfigError.one(str(path), what, "save what ibnetdiscover prints instead")
     lines = [line for line in parse_lines(text, str(path)) if line.pairs or line.problem]
     firsts = {line.first for line in lines}
+    if not lines and path.name in ("slurm.conf", *BESIDE):
+        return path.name  # all comments: slurmctld reads it as well
     if sum(line.problem is not None for line in lines) * 2 > len(lines):
         raise ConfigError([_no_source(path, lines)])
     if firsts & _TOPOLOGY:
@@ -133,9 +169,10 @@ def _files(kind: str, path: Path) -> dict[Path, str]:
     except OSError as error:
         raise ConfigError.one(str(path), f"cannot be read: {error.strerror}") from error
     if stat.S_ISDIR(mode):
-        conf = path / "slurm.conf"
-        if not conf.is_file():
-            raise ConfigError.one(str(path), "holds no slurm.conf", "name its files one by one")
+        conf = next((path / name for name in MAIN if (path / name).is_file()), None)
+        if conf is None:
+            what = f"holds no {' and no '.join(MAIN)}"
+            raise ConfigError.one(str(path), what, "name its files one by one")
         return _files("slurm.conf", conf)
     kind = kind or kind_of(path)
     if kind == "slurm.conf" and read_text(path).startswith(TWIN):

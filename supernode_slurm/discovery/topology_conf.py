@@ -28,7 +28,7 @@ _KEYS = {
 def read_topology_conf(path: Path, room: Room) -> None:
     """Add what a topology.conf says."""
     reader = _Reader(room, str(path))
-    for line in read_lines(path):
+    for line in read_lines(path, room.included):
         reader.take(line)
     reader.end()
     tell_doubts(read_text(path), str(path), reader.parts, room)

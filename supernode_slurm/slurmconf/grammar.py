@@ -28,6 +28,9 @@ _EMPTY = re.compile(r"\s*([A-Za-z0-9_.]+)\s*=\s*")
 _SWALLOWED = re.compile(r"[A-Za-z]+=")
 _COMMENT = re.compile(r"(?<!\\)#")
 _INCLUDE = re.compile(r"include\s+(\S+)\s*(.*)", re.IGNORECASE)
+_INCLUDES = re.compile(
+    r"^[ \t]*(?:include[ \t]+(\S+)|clustername[ \t]*=[ \t]*\"?([^\s\"#]+))", re.I | re.M
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,32 @@ def read_text(path: Path) -> str:
         raise ConfigError.one(Where(str(path), line, 1), what, "convert it with iconv") from error
 
 
-def read_lines(path: Path, cluster: str = "") -> Iterator[Line]:
+def read_lines(path: Path, done: set[Path] | None = None) -> Iterator[Line]:
     """Yield the lines of a file and of what it includes, in Slurm's order.
 
-    Raises ``ConfigError`` for a file that cannot be read or included.
+    ``done`` are included files of another configuration, which are not read again, and takes
+    those of this one. Raises ``ConfigError`` for a file that cannot be read or included.
     """
-    yield from _Reader(cluster).read(path, ())
+    reader = _Reader(frozenset(done or ()))
+    yield from reader.read(path, ())
+    if done is not None:
+        done |= reader.files
+
+
+def files_of(path: Path) -> set[Path]:
+    """Return a file and those that it includes, as far as they are there; resolved paths."""
+    found = {path.resolve()}
+    waiting = [path]
+    cluster = ""
+    while waiting:
+        file = waiting.pop()
+        for name, said in _INCLUDES.findall(read_text(file)):
+            cluster = said.lower() or cluster
+            target = file.parent / name.replace("%c", cluster)
+            if name and os.path.isfile(target) and target.resolve() not in found:
+                found.add(target.resolve())
+                waiting.append(target)
+    return found
 
 
 def parse_lines(text: str, source: str) -> Iterator[Line]:
@@ -127,9 +150,12 @@ def _names_like(pattern: Path) -> list[str]:
 class _Reader:
     """Follows the includes of one configuration."""
 
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
-        self._files = 0
+    def __init__(self, done: frozenset[Path]) -> None:
+        self._done = done
+        self._cluster = ""
+        self._count = 0
+        self.files: set[Path] = set()
+        """Those that were included."""
 
     def read(self, path: Path, above: tuple[Path, ...]) -> Iterator[Line]:
         for line in parse_lines(read_text(path), str(path)):
@@ -153,15 +179,17 @@ class _Reader:
             found = ", ".join(_names_like(target)[:5])
             todo = f"write an Include line for each file{': ' + found if found else ''}"
             raise ConfigError.one(said.where, f"Include {name}: Slurm expands no patterns", todo)
-        self._files += 1
+        self._count += 1
         if target in (path, *above):
             raise ConfigError.one(said.where, f"Include {name}: the file includes itself")
-        if len(above) >= MAX_DEPTH or self._files > MAX_INCLUDES:
+        if len(above) >= MAX_DEPTH or self._count > MAX_INCLUDES:
             raise ConfigError.one(said.where, f"Include {name}: too many files include another")
         if not os.path.isfile(target):
             todo = f"put it there, or delete the line: {target}"
             raise ConfigError.one(said.where, f"Include {name}: there is no such file", todo)
-        yield from self.read(target, (*above, path))
+        self.files.add(target.resolve())
+        if target.resolve() not in self._done:
+            yield from self.read(target, (*above, path))
 
 
 @dataclass(frozen=True, slots=True)
