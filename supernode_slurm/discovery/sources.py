@@ -13,7 +13,17 @@ from ..inventory import yamltree
 from ..slurmconf.facts import AS_GIVEN, TWIN
 from ..slurmconf.generate import ROOT
 from ..slurmconf.grammar import Line, parse_lines, read_text
-from . import cabling, domains, guids, ibnetdiscover, nvlink, super_pods, topograph, topology_yaml
+from . import (
+    cabling,
+    domains,
+    guids,
+    ibnetdiscover,
+    nvlink,
+    probes,
+    super_pods,
+    topograph,
+    topology_yaml,
+)
 from .given import MAIN, about_other, without_included
 from .gres_conf import read_gres_conf
 from .room import Room
@@ -33,6 +43,7 @@ READERS: dict[str, Callable[[Path, Room], None]] = {
     "guids": guids.read_guids,
     "ibstat": guids.read_ibstats,
     "ibnetdiscover": cabling.read_ibnetdiscover,
+    "probes": probes.read_probes,
 }
 """Kinds of files, by the word that forces one: ``kind:path``."""
 BESIDE = ("gres.conf", "topology.yaml", "topology.conf")
@@ -59,13 +70,16 @@ _YAML_NAME = re.compile(r"\.(?:ya?ml|json)\Z")
 
 
 def read_sources(texts: list[str], room: Room) -> None:
-    """Add what files and directories say; a text is a path or ``kind:path``.
+    """Add what files and directories say; a text is a path, ``kind:path``, or ``-``.
 
-    Raises ``ConfigError`` for a source that is none, or that its own program would refuse.
+    ``-`` is standard input, with the answers of probes. Raises ``ConfigError`` for a source
+    that is none, or that its own program would refuse.
     """
-    named = [_split(text) for text in texts]
+    named = [_split(text) for text in texts if text != probes.STDIN]
     paths = {path for _, path in named}
     files: dict[Path, str] = {}
+    if probes.STDIN in texts:
+        probes.read_standard_input(room)
     skipped: list[Problem] = []
     odd: list[tuple[Path, ConfigError]] = []
     for kind, path in named:
@@ -109,6 +123,8 @@ def _one_topology(files: Mapping[Path, str], room: Room) -> dict[Path, str]:
 
 def kind_of(path: Path) -> str:
     """Return the kind of a file by its content; raises ``ConfigError`` with a reason if none."""
+    if probes.is_probes(path):
+        return "probes"
     text = read_text(path)
     if _YAML_NAME.search(path.name) or text.lstrip().startswith(("---\n", "- topology:")):
         return _kind_of_yaml(path, text)
