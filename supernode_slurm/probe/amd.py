@@ -96,7 +96,7 @@ def read_hy_table(text: str) -> List[Device]:
         cells = line.split()
         if cells[:1] in (["HCU"], ["DCU"]):
             head = cells
-        elif head and len(cells) == len(head) and cells[0].isdigit() and len(cells[0]) < 5:
+        elif head and len(cells) == len(head) and cells[0].isdecimal() and len(cells[0]) < 5:
             said = dict(zip(head, cells))
             limit = decimal(known(said.get("PwrCap")))
             found.append(without_none({"index": int(cells[0]), "power_w": limit}))

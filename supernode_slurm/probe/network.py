@@ -14,6 +14,7 @@ _OF_CARD = ("hca_type", "fw_ver", "board_id", "node_guid", "sys_image_guid", "no
 _OF_PORT = ("state", "phys_state", "rate", "link_layer", "lid", "gids/0")
 _CARD = re.compile(r"CA '([A-Za-z0-9_.-]{1,64})'\Z")
 _PORT = re.compile(r"Port ([0-9]{1,3})\Z")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 _GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{16})\Z")
 _LEAST_BRIDGES = 3
 """A card has one or two ports; so many functions of one card are no two ports."""
@@ -89,10 +90,10 @@ def of_files(files: Dict[str, str]) -> List[Card]:
     for path, text in files.items():
         parts = path.split("/")
         value = known(text)
-        if len(parts) < 2 or not value:
+        if len(parts) < 2 or not value or not _NAME.match(parts[0]):
             continue
-        card = found.setdefault(parts[0][:64], {"name": parts[0][:64], "ports": {}})
-        if parts[1] == "ports" and len(parts) >= 4 and parts[2].isdigit() and len(parts[2]) < 4:
+        card = found.setdefault(parts[0], {"name": parts[0], "ports": {}})
+        if parts[1] == "ports" and len(parts) >= 4 and parts[2].isdecimal() and len(parts[2]) < 4:
             port = card["ports"].setdefault(int(parts[2]), {"port": int(parts[2])})
             _put_port(port, "/".join(parts[3:]), value)
         elif parts[1] == "vpd":
@@ -165,4 +166,4 @@ def _finished(cards: List[Card]) -> List[Card]:
 def in_order(name: str) -> List[Any]:
     """Return what names are sorted by, so that ``mlx5_10`` comes after ``mlx5_2``."""
     parts = re.split("([0-9]+)", name)
-    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+    return [(int(part[:9]), "") if at % 2 else (0, part) for at, part in enumerate(parts)]
