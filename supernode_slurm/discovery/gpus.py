@@ -44,7 +44,13 @@ def _by_spelling(text: str) -> Accelerator | None:
         except UnknownName:
             continue
         memory = found.card_memory_gib
-        if said and memory and abs(memory - int(said[1])) > _MEMORY_SLACK * memory:
+        # A10G is a name; what stands in a name of the catalogue is no memory to compare.
+        if (
+            said
+            and said[0] not in name
+            and memory
+            and abs(memory - int(said[1])) > _MEMORY_SLACK * memory
+        ):
             continue
         return found
     return None
