@@ -49,12 +49,14 @@ def command(
     switches: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Make an inventory from Slurm's files, a running Slurm or other tools' models.
+    """Make an inventory from Slurm's files, a running Slurm, probes or other tools' models.
 
     A SOURCE is slurm.conf (with what lies beside it), its directory, gres.conf,
     topology.conf, topology.yaml, a model of topograph, the output of ibnetdiscover, a
     list of HOST: DOMAIN lines, or slurm: for the running Slurm. The kind is known from
     the content; KIND:PATH forces it.
+
+    A SOURCE of '-' is standard input: clush -w @all sn-probe | sn import -.
 
     Each value says in a comment where it comes from. Authors' mistakes, sources that
     disagree, what an inventory cannot hold and what no source says are warnings. Exit
