@@ -27,7 +27,7 @@ ROWS = (
     ("catalogue",),
     ("inventory",),
     ("planner", "slurm"),
-    ("slurmconf", "frameworks", "placement", "calibration"),
+    ("slurmconf", "frameworks", "placement", "calibration", "derating"),
     ("submission", "discovery", "twin", "sizing", "report"),
     ("apply", "whatif", "acceptance", "triage"),
     ("cli",),

@@ -18,6 +18,7 @@ COMMANDS = {
     "generate": "Write Slurm's configuration files for an inventory.",
     "import": "Make an inventory from Slurm's files, a running Slurm or other tools' models.",
     "plan": "Show the fastest ways to train a model on this site, and where the time goes.",
+    "power": "Show what racks and feeds draw, and what they may; or plan for lost cooling.",
     "show": "Show the room, the catalogue, Slurm's releases, templates or the schema.",
     "twin": "Run a command against a private Slurm of this inventory.",
 }
