@@ -8,8 +8,9 @@ import pytest
 
 from supernode_slurm.discovery import Imported, Wanted, import_sources
 from supernode_slurm.discovery.ibnetdiscover import LANE_GBS, parse_ibnetdiscover
-from supernode_slurm.errors import ConfigError
+from supernode_slurm.errors import ConfigError, UsageError
 from supernode_slurm.slurm import CliClient
+from supernode_slurm.slurmconf import find_release, generate
 from tests.fabric_text import NDR, Net, Wire
 
 NODE = "Sockets=2 CoresPerSocket=8 RealMemory=9000 Gres=gpu:a100:4"
@@ -128,7 +129,7 @@ def test_a_host_off_its_rail_is_placed_by_another_and_told(tmp_path: Path) -> No
     found = load(tmp_path, str(net))
     assert "n2" in tree(found)["leaf0-0"]
     assert "n2: no link on mlx5_0; placed under leaf0-0 by mlx5_1" in told(found)
-    assert "n2,n5: 1 links up, most hosts have 2" in told(found).replace("n[2,5]", "n2,n5")
+    assert "n2,n5: 1 of 2 links up" in told(found).replace("n[2,5]", "n2,n5")
 
 
 def test_rails_that_disagree_and_swapped_cables_are_told(tmp_path: Path) -> None:
@@ -267,7 +268,7 @@ def test_lanes_are_counted_in_decimal_bytes_after_their_code() -> None:
         (lambda text: text[: text.index("\nvendid", 300)], "has no part of its own"),
         (lambda text: text + text, "stands twice"),
         (lambda text: text + "vendid=0x2c9\n", "ends in the middle of a part"),
-        (lambda _: '\nCa\t1 "H-1"\t\t# "n1 HCA-1"\n', "1 adapters and no switch with a cable"),
+        (lambda _: '\nCa\t1 "H-1"\t\t# "n1 HCA-1"\n', "holds no switch with a cable"),
         (lambda text: text.replace('"n', '"MT4129 n'), "no switch has a cable to a host"),
     ],
 )
@@ -321,6 +322,65 @@ def test_a_configured_tree_that_differs_gives_way_to_the_cables(tmp_path: Path) 
     assert tree(found)["leaf1-0"] == {"n4", "n5", "n6", "n7"}
     (differs,) = [remark for remark in found.remarks if remark.kind == "disagreement"]
     assert str(differs).endswith(
-        "topology.conf:1:1: n4 are under 'rack0' here, and cabled to leaf1-0; "
+        "topology.conf:1:1: under 'rack0' here, and cabled to leaf1-0: n4; "
         "written as it is cabled: correct topology.conf, or the cables"
     )
+
+
+def test_a_configured_tree_that_joins_what_no_cable_does_gives_way(tmp_path: Path) -> None:
+    (tmp_path / "topology.conf").write_text(
+        "SwitchName=rack0 Nodes=n[0-3]\nSwitchName=rack1 Nodes=n[4-7]\n"
+        "SwitchName=rack2 Nodes=n[8-11]\nSwitchName=half Switches=rack[0-1]\n"
+        "SwitchName=top Switches=half,rack2\n"
+    )
+    conf = f"TopologyPlugin=topology/tree\nNodeName=n[0-11] {NODE}\n"
+    found = load(tmp_path, str(two_rails(12)), conf=conf)
+    assert set(tree(found)) == {"leaf0-0", "leaf1-0", "leaf2-0", "spine0"}
+    assert "other nodes are joined here than by cables, for jobs on n[0-7]" in told(found)
+
+
+@pytest.mark.parametrize("release", ["22.05", "24.11", "26.05"])
+def test_files_of_ours_agree_with_the_cables_that_they_were_made_of(
+    release: str, tmp_path: Path
+) -> None:
+    lines = [f"NodeName=n{n} {NODE.replace('a100', 'h100' if n % 2 else 'a100')}" for n in range(8)]
+    conf = "\n".join([*lines, "PartitionName=p Nodes=ALL\n"])
+    first = load(tmp_path, str(two_rails()), conf=conf)
+    assert len(first.inventory.pools) == 2
+    assert "leaf0-0" in tree(first)
+    again = tmp_path / "again"
+    again.mkdir()
+    for name, text in generate(first.inventory, find_release(release)).files.items():
+        (again / name).write_text(text)
+    (again / "slurm.conf").write_text("ClusterName=c\nInclude supernode.conf\n")
+    (again / "ib").write_text(str(two_rails()))
+    found = import_sources([str(again), str(again / "ib")], {}, nobody)
+    assert not [remark for remark in found.remarks if remark.kind == "disagreement"]
+    assert found.inventory.fabrics[0].rails == 2
+    assert found.inventory.fabrics[0].name == "ib"
+
+
+def test_comments_of_ours_give_way_to_cables_and_leave_their_name(tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.mkdir()
+    (again / "topology.conf").write_text(
+        "# Written by 'sn generate' for cluster c and Slurm 24.11.\n"
+        "# fabric compute: fat-tree, 4 rails of 50 GB/s, oversubscription 1\n"
+        "# switch leaf: sn[1-2]\n"
+        "BlockName=sn1 Nodes=n[0-3]\nBlockName=sn2 Nodes=n[4-7]\nBlockSizes=4\n"
+    )
+    (again / "slurm.conf").write_text(f"ClusterName=c\nNodeName=n[0-7] {NODE}\n")
+    (again / "ib").write_text(str(two_rails()))
+    found = import_sources([str(again), str(again / "ib")], {}, nobody)
+    assert [fabric.name for fabric in found.inventory.fabrics] == ["compute"]
+    assert "4 rails of 50 GB/s by its comment, 2 of 50 GB/s are up" in told(found)
+
+
+def test_patterns_that_choose_nothing_are_told(tmp_path: Path) -> None:
+    wanted = Wanted(("mlx5_*", "mlx9_*"), ("*storge*",))
+    found = load(tmp_path, str(two_rails()), wanted=wanted)
+    assert "--exclude-switch *storge*: no switch has such a name" in told(found)
+    assert "--hca mlx9_*: no adapter has such a name" in told(found)
+    assert "--hca mlx5_*" not in told(found)
+    with pytest.raises(UsageError, match="no source is the output of ibnetdiscover"):
+        load(tmp_path, conf=f"NodeName=n1 {NODE}\n", wanted=wanted)

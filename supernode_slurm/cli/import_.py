@@ -52,9 +52,10 @@ def command(
     """Make an inventory from Slurm's files, a running Slurm, probes or other tools' models.
 
     A SOURCE is slurm.conf (with what lies beside it), its directory, gres.conf,
-    topology.conf, topology.yaml, a model of topograph, the output of ibnetdiscover, a
-    list of HOST: DOMAIN lines, or slurm: for the running Slurm. The kind is known from
-    the content; KIND:PATH forces it.
+    topology.conf, topology.yaml, a model of topograph, the output of ibnetdiscover, what
+    nvidia-smi, npu-smi or ibstat print on many hosts (as clush shows it), a list of HOST:
+    DOMAIN or HOST GUID lines, a rank table, or slurm: for the running Slurm. The kind is
+    known from the content; KIND:PATH forces it.
 
     A SOURCE of '-' is standard input: clush -w @all sn-probe | sn import -.
 

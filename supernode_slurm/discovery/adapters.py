@@ -92,9 +92,9 @@ def short_name(switch: Switch) -> str:
     return name if name and not _MAKER.match(name) else f"switch-{switch.guid}"
 
 
-def is_of_maker(name: str) -> bool:
-    """Return whether a node description tells no host."""
-    return not _split(name)[0]
+def device_of(name: str) -> str:
+    """Return the device of a node description, empty where it does not tell."""
+    return _split(name)[1]
 
 
 def _split(name: str) -> tuple[str, str]:

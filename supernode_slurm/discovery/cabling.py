@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import median_low
 
 from .. import hostlist
-from ..errors import Problem, Where
+from ..errors import Problem, UsageError, Where
 from ..slurmconf.facts import FabricFacts
 from ..slurmconf.grammar import read_text
-from .adapters import Cable, HostNames, Wanted, Wiring, short_name, wire
+from .adapters import Cable, HostNames, Wanted, Wiring, device_of, short_name, wire
 from .ibnetdiscover import parse_ibnetdiscover
 from .levels import Branch, branches, connected, natural, rank_switches
 from .rails import Rails, find_rails
@@ -28,7 +28,7 @@ def read_ibnetdiscover(path: Path, room: Room) -> None:
     """Keep what a text says until all sources are read."""
     subnet = parse_ibnetdiscover(read_text(path), str(path))
     if not any(switch.links for switch in subnet.switches):
-        what = f"holds {len(subnet.adapters)} adapters and no switch with a cable"
+        what = "holds no switch with a cable"
         todo = "run ibnetdiscover on a host whose port is up: there is nothing to place"
         room.error(Where(str(path)), what, todo)
     room.subnets.append((str(path), subnet))
@@ -38,9 +38,13 @@ def read_ibnetdiscover(path: Path, room: Room) -> None:
 def add_fabrics(room: Room, wanted: Wanted) -> None:
     """Turn kept texts into topologies; hosts are those that other sources name, or all.
 
-    Raises ``ConfigError`` if no host can be placed.
+    Raises ``ConfigError`` if no host can be placed, ``UsageError`` if there is nothing to
+    choose from.
     """
     if not room.subnets:
+        if wanted != Wanted():
+            what = "--hca and --exclude-switch choose within fabrics"
+            raise UsageError(f"{what}: no source is the output of ibnetdiscover")
         return
     asked = _asked(room)
     names = HostNames(room.guids, asked)
@@ -48,8 +52,23 @@ def add_fabrics(room: Room, wanted: Wanted) -> None:
     for what, guids in names.differ.items():
         todo = "its GUID counts: is the host's name stale in the fabric, or the list?"
         room.disagreement(Where(room.subnets[0][0]), f"adapter {_few(guids)} {what}", todo)
+    _tell_idle(room, wanted)
     _Cabling(room, wiring, asked).add()
     room.check()
+
+
+def _tell_idle(room: Room, wanted: Wanted) -> None:
+    """Tell of patterns that nothing has the name of."""
+    where = Where(room.subnets[0][0])
+    parts = [subnet for _, subnet in room.subnets]
+    switches = [switch for subnet in parts for switch in subnet.switches]
+    devices = {device_of(item.name) for subnet in parts for item in subnet.adapters} - {""}
+    for pattern in wanted.without:
+        if not any(map(Wanted(without=(pattern,)).leaves_out, switches)):
+            room.mistake(where, f"--exclude-switch {pattern}: no switch has such a name")
+    for pattern in wanted.adapters:
+        if not any(map(Wanted((pattern,)).takes, devices)):
+            room.mistake(where, f"--hca {pattern}: no adapter has such a name")
 
 
 def _asked(room: Room) -> tuple[str, ...]:
@@ -75,7 +94,7 @@ def _unique(wiring: Wiring, room: Room) -> Wiring:
     for host in sorted(twice):
         where = next(cable.where for cable in wiring.cables if cable.host == host)
         what = f"several machines call themselves {host}: none of them is placed"
-        room.mistake(where, what, "give them their names, or the GUIDs of each")
+        room.fault(where, what, "give them their names, or the GUIDs of each")
     cables = (replace(c, host="") if c.host in twice else c for c in wiring.cables)
     return replace(wiring, cables=tuple(cables))
 
@@ -176,7 +195,7 @@ class _Cabling:
             if ratio > 1.1 * usual:
                 what = f"{self._names[leaf]} has {ratio:.2f} times as much to its hosts as upwards"
                 todo = f"most leaves have {usual:g} or less: are cables to upper switches down?"
-                self._room.mistake(self._wiring.places[leaf], what, todo)
+                self._room.fault(self._wiring.places[leaf], what, todo)
         return usual
 
     def _switches(self, tree: _Found, name: str) -> list[SwitchFacts]:

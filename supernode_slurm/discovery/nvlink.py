@@ -52,7 +52,7 @@ def read_nvidia_smi(path: Path, room: Room) -> None:
         for host in hosts:
             found += [Membership(host, *nvlink_domain(**one), answer.where) for one in said]
     room.check()
-    add_memberships(room, found, "NVLink domain")
+    add_memberships(room, found, "NVLink domain", "switch")
 
 
 def _fabrics(answer: Answer) -> Iterator[dict[str, str]]:

@@ -190,7 +190,9 @@ def _check_counts(
 ) -> None:
     for host, mine in counts.items():
         if mine != count:
-            what = f"{{hosts}}: {mine} links up, most hosts have {count}"
+            what = f"{{hosts}}: {mine} of {count} links up"
+            if mine > count:
+                what = f"{{hosts}}: {mine} links up, most hosts have {count}"
             where = next(iter(at[host].values())).where
             todo = "a link or a switch is down, or the hosts are of another kind"
             tell(Problem(where, what, todo), [host])

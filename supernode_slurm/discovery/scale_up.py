@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ..errors import Problem, Where
 from .room import Room, ScaleUpFacts
 
+PENDING = "state "
+"""What begins the words of a device whose fabric is not up."""
 NO_CLIQUE = "32766"
 """A CliqueId that stands for none: unrelated racks share it (meta-pytorch/torchcomms#3612)."""
 
@@ -24,6 +26,11 @@ class Membership:
     """Why it is in none, in the words of its tool."""
     where: Where
 
+    @property
+    def is_pending(self) -> bool:
+        """Return whether its fabric exists and has not taken it in."""
+        return self.why.startswith(PENDING) and not self.why.casefold().endswith("n/a")
+
 
 def nvlink_domain(cluster: str, clique: str, state: str = "") -> tuple[str, str]:
     """Return the NVLink domain that a GPU names, else why it names none.
@@ -33,7 +40,7 @@ def nvlink_domain(cluster: str, clique: str, state: str = "") -> tuple[str, str]
     state: so answer GPUs without a fabric between nodes.
     """
     if state and state.casefold() != "completed":
-        return "", f"state {state}"
+        return "", f"{PENDING}{state}"
     if not cluster.strip("0- ") or cluster.casefold() in ("n/a", "[n/a]"):
         return "", f"ClusterUUID {cluster or 'N/A'}"
     if clique.casefold() in ("n/a", "[n/a]", NO_CLIQUE):
@@ -41,10 +48,10 @@ def nvlink_domain(cluster: str, clique: str, state: str = "") -> tuple[str, str]
     return (f"{cluster}.{clique}" if clique else cluster), ""
 
 
-def add_memberships(room: Room, found: Iterable[Membership], fabric: str) -> None:
+def add_memberships(room: Room, found: Iterable[Membership], fabric: str, kind: str) -> None:
     """Put hosts that name the same domain together; tell of those that name none, or two.
 
-    ``fabric`` is what to call a domain, like ``NVLink partition``.
+    ``fabric`` is what to call a domain, like ``NVLink domain``; ``kind`` is its interconnect.
     """
     of_host: dict[str, list[Membership]] = {}
     for item in found:
@@ -57,16 +64,17 @@ def add_memberships(room: Room, found: Iterable[Membership], fabric: str) -> Non
         reasons = ", ".join(f"{why}" for why in lost)
         if len(domains) > 1:
             what = f"cards of {{hosts}} are in {len(domains)} {fabric}s: left out"
-            room.of_hosts("disagreement", Problem(items[0].where, what, "ask again"), [host])
+            room.of_hosts("fault", Problem(items[0].where, what, "ask again"), [host])
         elif not domains:
             what = f"{{hosts}}: in no {fabric} ({reasons})"
-            room.of_hosts("unsaid", Problem(items[0].where, what, "is it up?"), [host])
+            told = "fault" if any(item.is_pending for item in items) else "unsaid"
+            room.of_hosts(told, Problem(items[0].where, what, "is it up?"), [host])
         else:
             domain = next(iter(domains))
             members.setdefault(domain, ([], items[0].where))[0].append(host)
             if lost:
                 count = f"{lost.total()} of {len(items)} cards"
                 what = f"{{hosts}}: {count} in no {fabric} ({reasons})"
-                room.of_hosts("unsaid", Problem(items[0].where, what, "reset them"), [host])
+                room.of_hosts("fault", Problem(items[0].where, what, "look at them"), [host])
     for domain, (hosts, where) in members.items():
-        room.scale_ups.append(ScaleUpFacts(domain, tuple(hosts), (), where))
+        room.scale_ups.append(ScaleUpFacts(domain, tuple(hosts), (), where, kind))

@@ -28,7 +28,6 @@ _SAID = re.compile(
 _NOT = re.compile(r"does not support querying spod-info", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:0x[0-9a-fA-F]{1,8}|[0-9]{1,10})\Z")
 _ADDRESS = re.compile(r"[0-9.]+\Z|[0-9a-fA-F:]*:[0-9a-fA-F:]*\Z")
-FABRIC = "super pod"
 
 
 def is_spod_info(text: str) -> bool:
@@ -63,7 +62,7 @@ def read_spod_info(path: Path, room: Room) -> None:
                         todo = "two super pods with one id? give each an id of its own"
                         room.mistake(answer.where, what, todo)
     room.check()
-    add_memberships(room, found, FABRIC)
+    add_memberships(room, found, "super pod", "clos")
 
 
 def read_rank_table(path: Path, room: Room) -> None:
@@ -90,7 +89,7 @@ def read_rank_table(path: Path, room: Room) -> None:
             else:
                 found.append(Membership(host, domain, why, where))
     room.check()
-    add_memberships(room, found, FABRIC)
+    add_memberships(room, found, "super pod", "clos")
 
 
 _WANTED = "name a slurm.conf with NodeAddr too, or use host names as ids"
