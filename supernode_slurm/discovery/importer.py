@@ -32,6 +32,8 @@ class Imported:
     """Path and value of each fact, with its origins."""
     remarks: tuple[Remark, ...]
     """Mistakes, disagreements, what is lost and what no source says."""
+    room: Room
+    """All facts of the sources."""
 
 
 def import_sources(
@@ -83,7 +85,7 @@ def _finish(room: Room, given: Mapping[str, str]) -> Imported:
     if room.ours and bills_as_asked(inventory):
         ask_for_billing(document)
         text, inventory = _loaded(document, room)
-    return Imported(text, inventory, tuple(facts(document)), tuple(room.all_remarks()))
+    return Imported(text, inventory, tuple(facts(document)), tuple(room.all_remarks()), room)
 
 
 def _loaded(document: dict[str, Tree], room: Room) -> tuple[str, Inventory]:

@@ -123,7 +123,7 @@ class _Builder:
         place = Where(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
         if name == "ScalarEvent":
             self._refuse_tag(event, place)
-            self._add(Node(_scalar(event), place, text=event.value), event, place)
+            self._add(Node(scalar_of(event), place, text=event.value), event, place)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
             self._refuse_tag(event, place)
             if len(self._open) >= MAX_DEPTH:
@@ -203,7 +203,8 @@ class _Open:
     key: Node | None = None
 
 
-def _scalar(event: Any) -> Scalar:
+def scalar_of(event: Any) -> Scalar:
+    """Return what a scalar event means in YAML 1.2."""
     text: str = event.value
     if event.style:  # quoted or block: always a string
         return text
