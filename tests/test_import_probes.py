@@ -136,6 +136,17 @@ def test_the_last_answer_of_a_host_counts_and_is_told(tmp_path: Path) -> None:
     assert any("h1 answered more than once" in text for text in told(found, "lost"))
 
 
+def test_nodes_that_give_themselves_one_name_are_kept_apart(tmp_path: Path) -> None:
+    named = lines(*(answer("localhost", count) for count in (8, 7, 8)), prefix=False).split("\n")
+    text = "".join(f"n{number}: {each}\n" for number, each in enumerate(named[:3], 1))
+    found = load(tmp_path, text)
+    counts = {host: nodes.devices[0].count for host, nodes in classes(found.inventory).items()}
+    assert counts == {"n1": 8, "n2": 7, "n3": 8}
+    assert any("n[1-3] call themselves 'localhost'" in text for text in told(found, "fault"))
+    tasks = "".join(f"{number}: {each}\n" for number, each in enumerate(named[:2]))
+    assert list(classes(load(tmp_path, tasks).inventory)) == ["localhost"]
+
+
 def test_what_is_no_answer_is_counted_and_its_host_named(tmp_path: Path) -> None:
     text = (
         "h2: bash: sn-probe: command not found\n"

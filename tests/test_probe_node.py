@@ -94,6 +94,7 @@ def test_a_tool_that_hangs_is_left_and_said(node: Path, tmp_path: Path) -> None:
     asked = {name: said["answer"] for name, said in found["tools"].items() if "nvidia" in name}
     assert asked.pop("nvidia-smi -q -x").startswith("timeout: no answer in ")
     assert set(asked.values()) == {"timeout: not asked again"}
+    assert "devices" not in found
     assert found["host"] == "gpu7"
     assert [card["name"] for card in found["network"]][:1] == ["mlx5_0"]
     with pytest.raises(ProcessLookupError):
@@ -186,8 +187,26 @@ def test_cards_on_the_bus_are_counted_beside_those_that_answer(tmp_path: Path) -
             f"{place}/vendor": f"0x{vendor}\n",
             f"{place}/device": f"0x{device}\n",
         }
+    console = "/sys/bus/pci/devices/0000:07:00.0"
+    for name, value in (("class", "0x030000"), ("vendor", "0x19e5"), ("device", "0x1711")):
+        files[f"{console}/{name}"] = f"{value}\n"
     found = record(tmp_path / "n", {}, files)
-    assert found["bus"] == {"nvidia": {"0x20b2": 8}}  # NVSwitches are bridges, no cards
+    # NVSwitches are bridges, and the console of the board is no accelerator.
+    assert found["bus"] == {"nvidia": {"0x20b2": 8}}
+
+
+def test_cards_of_hygon_that_answer_to_rocm_smi_are_counted_once(tmp_path: Path) -> None:
+    place = "/sys/bus/pci/devices/0000:01:00.0"
+    files = {
+        f"{place}/class": "0x038000\n",
+        f"{place}/vendor": "0x1d94\n",
+        f"{place}/device": "1\n",
+    }
+    table = real("vendor/hy_smi_8_full_load.txt")
+    programs = {"hy-smi": table, "rocm-smi": real("vendor/rocm_smi_mi300x_8.txt")}
+    assert {card["vendor"] for card in record(tmp_path / "n", programs, files)["devices"]} == {
+        "hygon"
+    }
 
 
 def test_device_files_tell_of_cards_whose_tool_is_not_there(tmp_path: Path) -> None:

@@ -181,9 +181,12 @@ def _troubles(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"sn-probe stopped {stopped}"
     for name, reason in list(_map(record, "unread").items())[:_MOST]:
         yield f"{_cleaned(name)}: not understood ({_cleaned(reason)})"
+    told = set()
     for name, said in list(_map(record, "tools").items())[:_MOST]:
         answer = _text(said, "answer") if isinstance(said, dict) else ""
-        if answer and answer not in ("ok", "missing"):
+        program = name.partition(" ")[0]
+        if answer and answer not in ("ok", "missing") and program not in told:
+            told.add(program)
             yield f"{_cleaned(name)}: {answer}"
 
 

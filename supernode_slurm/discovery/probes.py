@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,6 +39,10 @@ class _Lines:
     source: str
     probes: dict[str, Probe] = field(default_factory=dict)
     again: list[str] = field(default_factory=list)
+    called: dict[str, str] = field(default_factory=dict)
+    """By host the name under which it answered, empty for none."""
+    namesakes: dict[str, list[str]] = field(default_factory=dict)
+    """Names that several nodes give themselves, and under which they answered."""
     silent: dict[str, str] = field(default_factory=dict)
     """Hosts that answered something else, and the first of what they said."""
     skipped: int = 0
@@ -143,8 +147,29 @@ def _take(found: _Lines, number: int, raw: bytes) -> None:
         prefix = _PREFIX.match(raw[:start].decode("utf-8", "replace"))
         _skip(found, number, f"{prefix[1]}: its answer {why}" if prefix else f"answer {why}")
         return
-    if probe.host in found.probes:
-        found.again.append(probe.host)
+    _keep(found, probe, _called(raw[:start]))
+
+
+def _called(before: bytes) -> str:
+    """Return the name under which a node answered; a number is that of a task."""
+    prefix = _PREFIX.match(before.decode("utf-8", "replace"))
+    name = prefix[1] if prefix else ""
+    return "" if re.fullmatch(r"[0-9.]+", name) else name.partition(".")[0]
+
+
+def _keep(found: _Lines, probe: Probe, called: str) -> None:
+    """Keep an answer; nodes that give themselves one name get those under which they answered."""
+    host = probe.host
+    first = found.called.setdefault(host, called)
+    if host in found.namesakes or (first and called and first != called):
+        if host not in found.namesakes:
+            found.namesakes[host] = [first]
+            found.probes[first] = replace(found.probes.pop(host), host=first)
+        if called and called not in found.namesakes[host]:
+            found.namesakes[host].append(called)
+        probe = replace(probe, host=called or first)
+    elif host in found.probes:
+        found.again.append(host)
     found.probes[probe.host] = probe
 
 
@@ -162,6 +187,10 @@ def _tell(found: _Lines, room: Room) -> None:
     if found.again:
         what = "{hosts} answered more than once: the last answer counts"
         room.of_hosts("lost", Problem(place, what), dict.fromkeys(found.again))
+    for name, hosts in found.namesakes.items():
+        what = f"{{hosts}} call themselves '{name}': taken under the names they answered to"
+        todo = "slurmd finds its line by the host name: set them"
+        room.of_hosts("fault", Problem(place, what, todo), hosts)
     by_word: dict[str, list[str]] = {}
     for host, said in found.silent.items():
         if host not in found.probes:

@@ -20,8 +20,9 @@ def _nvidia(source: Source) -> Answer:
         asked = ["nvidia-smi", "--query-gpu=" + ",".join(nvidia.QUERY), "--format=csv"]
         found["devices"] = nvidia.read_csv(source.run(asked))
     if not found["devices"]:
-        text = nvidia.read_query(source.run(["nvidia-smi", "-q"]))
-        found.update(text)
+        found.update(nvidia.read_query(source.run(["nvidia-smi", "-q"])))
+    if not found.get("devices"):
+        return {}
     listed = nvidia.read_list(source.run(["nvidia-smi", "-L"]))
     links = nvidia.read_links(source.run(["nvidia-smi", "nvlink", "-s"]))
     found["devices"] = nvidia.joined(found["devices"], listed, links)

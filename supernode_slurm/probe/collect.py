@@ -62,6 +62,9 @@ class _Cards:
         self._vendor, self._tool, self._reader = of_vendor
 
     def __call__(self) -> Dict[str, Any]:
+        bus = self._record.get("bus", {})
+        if self._vendor == "amd" and "hygon" in bus and "amd" not in bus:
+            return {}  # Hygon's cards answer to rocm-smi as well
         found = self._reader(self._source)
         devices = cards.finished(
             self._vendor, self._tool, found.get("devices") or [], self._serials

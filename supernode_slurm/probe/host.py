@@ -143,8 +143,11 @@ VENDORS = {
     "0x1e36": "enflame",
 }
 """By the number that a PCI device gives."""
-_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200", "0x0b40")
-"""Display, 3D, other display, accelerator and co-processor."""
+_CLASSES = ("0x0302", "0x0380", "0x1200", "0x0b40")
+"""3D controller, other display, accelerator and co-processor."""
+_DISPLAY = "0x0300"
+_WITH_DISPLAYS = ("nvidia", "mthreads")
+"""Vendors whose accelerators may be displays; those of others are of a board's own console."""
 
 
 def read_bus(source: Source) -> Dict[str, Dict[str, int]]:
@@ -156,9 +159,11 @@ def read_bus(source: Source) -> Dict[str, Dict[str, int]]:
     place = "/sys/bus/pci/devices"
     for name in source.names(place):
         kind = source.read(place + "/" + name + "/class").strip()
-        if kind[:6] not in _CLASSES:
+        if kind[:6] not in _CLASSES and kind[:6] != _DISPLAY:
             continue
         vendor = VENDORS.get(source.read(place + "/" + name + "/vendor").strip())
+        if kind[:6] == _DISPLAY and vendor not in _WITH_DISPLAYS:
+            continue
         device = known(source.read(place + "/" + name + "/device"))[:12]
         if vendor and device:
             of_vendor = found.setdefault(vendor, {})
