@@ -52,6 +52,8 @@ def command(
     from ..inventory import load
 
     inventory = load(room.inventory_path(inventory_path))
+    if emit and as_json:
+        raise click.UsageError("--emit or --json, one of them")
     if target is not None:
         return _derate(inventory, target, None if offline else _usage(), off, emit or as_json)
     if offline or off or emit:
