@@ -238,6 +238,15 @@ def test_hosts_that_the_inventory_only_places_are_missing_from_a_sum() -> None:
     assert found.homeless == ("sn1-002",)
 
 
+def test_a_tdp_that_nobody_checked_is_told_where_it_counts() -> None:
+    assert only(room(1, "", devices="{mtt-s4000: 8}")).most.w == 8 * 450
+    assert room_power(room(1, "", devices="{mtt-s4000: 8}")).unsure == ("mtt-s4000",)
+    assert room_power(room(1, "power: 5 kW", devices="{mtt-s4000: 8}")).unsure == ()
+    own = "accelerators: {mtt-s4000: {power: 440 W}}\n"
+    assert room_power(room(1, "", devices="{mtt-s4000: 8}", more=own)).unsure == ()
+    assert room_power(room(1, "")).unsure == ()
+
+
 # Cooling.
 
 

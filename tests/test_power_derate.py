@@ -32,6 +32,7 @@ from supernode_slurm.derating.commands import TOOLS, UNSURE
 from supernode_slurm.errors import UsageError
 from supernode_slurm.inventory import Inventory, loads
 from supernode_slurm.placement import Room, Wanted, choose, find_slots, inventory_view, remarks
+from supernode_slurm.planner.rates import best_tflops
 from supernode_slurm.sizing.cost import cost_of
 from supernode_slurm.slurm import JobId, LiveJob
 from tests.fake_slurm import FakeSlurm
@@ -235,6 +236,14 @@ def test_of_nodes_of_which_nothing_is_known_no_plan_is_promised() -> None:
     assert not plan.is_enough
 
 
+def test_a_rack_without_liquid_has_none_to_lose() -> None:
+    plan = derate(room(4, TRAY, racks=("cooling: air",)), "sn1")
+    assert (plan.caps, plan.drained, plan.is_enough) == ((), (), True)
+    assert plan.assumed == ("r1 is cooled by air alone: it loses nothing with the liquid",)
+    # What the inventory says of the air holds all the same.
+    assert derate(room(4, TRAY, racks=("cooling: {kind: air, air: 20 kW}",)), "sn1").caps
+
+
 def test_immersed_nodes_are_all_drained_where_nobody_has_said_what_air_takes() -> None:
     plan = derate(room(2, TRAY, racks=("cooling: immersion",)), "sn1")
     assert len(plan.drained) == 2
@@ -285,6 +294,13 @@ def test_a_capped_card_is_slower_and_nothing_else() -> None:
     assert capped(card, 700) is card
     unsaid = replace(card, card_tdp_w=None)
     assert capped(unsaid, 350) is unsaid
+
+
+@pytest.mark.parametrize(("key", "usual"), [("gb300", 1400), ("gh200", 600), ("h100-sxm", 700)])
+def test_cards_whose_clock_follows_their_power_follow_a_cap_too(key: str, usual: float) -> None:
+    card = find_accelerator(key)
+    slow = best_tflops(capped(card, 400), "bf16")
+    assert slow == pytest.approx(best_tflops(card, "bf16") * rate_share(400 / usual))
 
 
 def test_lowest_caps_are_below_the_tdp() -> None:

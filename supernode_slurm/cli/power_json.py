@@ -27,6 +27,7 @@ def room_json(power: RoomPower) -> dict[str, Any]:
         ],
         "in_no_rack": list(power.homeless),
         "on_no_feed": list(power.unfed),
+        "power_unchecked": list(power.unsure),
     }  # fmt: skip
 
 

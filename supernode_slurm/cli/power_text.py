@@ -177,6 +177,8 @@ def _remarks(power: RoomPower) -> Iterator[str]:
     if capped:
         yield f"cards under a cap (derated): {hostlist.fold(capped)}"
     yield from map(_missing, power.total.missing)
+    for kind in power.unsure:
+        yield f"doubt: the catalogue's power of {kind} is from no maker and no press"
     if any(item.cooling and item.cooling.is_default for item in power.racks):
         yield "?: a usual figure; write what the cooling takes: cooling: {liquid: ..., air: ...}"
 

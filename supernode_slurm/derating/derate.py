@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import UsageError, nearest
 from ..inventory import Inventory, Rack
+from ..inventory.power_nodes import places
 from .model import DeratePlan
 from .nodes import Usage, nodes_of
 from .rack import rack_plan
@@ -24,8 +25,9 @@ def derate(
         raise UsageError(f"{what}; add racks with its hosts")
     assumed: list[str] = []
     plans = []
+    known = places(inventory)
     for rack in racks:
-        nodes, unknown, more = nodes_of(inventory, rack, usage, is_off)
+        nodes, unknown, more = nodes_of(inventory, known, rack, usage, is_off)
         plans.append(rack_plan(rack, nodes, unknown))
         assumed += [*_of_cooling(rack), *more]
     racked = {host for rack in racks for host in rack.hosts}
@@ -53,6 +55,8 @@ def _of_cooling(rack: Rack) -> list[str]:
     if rack.cooling is not None and rack.cooling.air_w is not None:
         return []
     kind = rack.cooling.kind if rack.cooling else ""
+    if kind == "air":
+        return [f"{rack.name} is cooled by air alone: it loses nothing with the liquid"]
     if kind in ("liquid", "immersion"):
         return [f"{rack.name}: {kind} leaves nothing to the air: write 'cooling: {{air: ...}}'"]
     what = "the usual figure for air is taken, 30 kW: write 'cooling: {air: ...}'"

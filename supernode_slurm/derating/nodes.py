@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..inventory import Inventory, NodeClass, Rack, Supernode
-from ..inventory.power import in_rack, node_draw
+from ..inventory.power_nodes import Places, in_rack, is_unsure, node_draw
 from ..slurm import JobId, LiveJob, LiveNode, SlurmClient
 from .model import JobShare, Kind, Node
 
@@ -59,16 +59,16 @@ def _sizes(jobs: Collection[LiveJob]) -> dict[JobId, int]:
 
 
 def nodes_of(
-    inventory: Inventory, rack: Rack, usage: Usage | None, is_off: bool
+    inventory: Inventory, known: Places, rack: Rack, usage: Usage | None, is_off: bool
 ) -> tuple[list[Node], list[str], list[str]]:
     """Return the nodes of a rack, the hosts of which nothing is known, and what was assumed.
 
     ``is_off``: a drained node is switched off too.
     """
     found: list[Node] = []
-    unknown = [host for host in rack.hosts if not _is_known(inventory, host)]
+    unknown = [host for host in rack.hosts if host not in known]
     assumed: list[str] = []
-    for domain, nodes, hosts in in_rack(inventory, rack):
+    for domain, nodes, hosts in in_rack(known, rack):
         model = _model(inventory, domain, nodes, is_off, assumed)
         if model is None:
             unknown += hosts
@@ -147,6 +147,10 @@ def _kinds(
         before[card.vendor] = first + item.count
         if card.card_tdp_w is None:
             continue
+        if is_unsure(inventory, card.id):
+            assumed.append(
+                f"{card.id}: its TDP, {card.card_tdp_w:g} W, is from no maker and no press"
+            )
         least_w = card.card_least_w
         if least_w is None:
             least_w = LEAST_SHARE * card.card_tdp_w
@@ -176,7 +180,3 @@ def _spares(inventory: Inventory, domain: str) -> frozenset[str]:
     if not isinstance(found, Supernode) or not found.spares:
         return frozenset()
     return frozenset(found.hosts[-found.spares :])
-
-
-def _is_known(inventory: Inventory, host: str) -> bool:
-    return any(host in domain.hosts for domain in inventory.domains)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..inventory import Rack
-from ..inventory.cooling import air_limit
+from ..inventory.cooling import Limit, air_limit
 from .model import Cap, Kind, Node, RackPlan
 
 
@@ -15,8 +15,11 @@ def rack_plan(rack: Rack, nodes: Sequence[Node], unknown: Sequence[str]) -> Rack
     Equipment, hosts and drained nodes are served first; what is left of the limit is shared by
     the cards in proportion to their TDP, none below its lowest cap or above what it had.
     """
-    limit = air_limit(rack.cooling)
     equipment_w = sum(item.count * item.power_w for item in rack.equipment)
+    limit = air_limit(rack.cooling)
+    if limit.is_default and rack.cooling is not None and rack.cooling.kind == "air":
+        before_w = equipment_w + sum(node.most_w for node in nodes)
+        limit = Limit(before_w, "no liquid to lose", False)
     drained = _drained(nodes, limit.w - equipment_w)
     gone = {node.host for node in drained}
     kept = [node for node in nodes if node.host not in gone]

@@ -1,55 +1,43 @@
-"""What a room draws at most: nodes, racks, and feeds as they fail; pure sums over the inventory.
+"""What a room draws at most: its racks, and its feeds as they fail; pure sums over the inventory.
 
-Nothing is rounded and nothing has a margin: 18 nodes of 6.667 kW are over 120 kW by 6 W. What
-nobody has said is named beside each sum, which is then a lower bound, and never counted as zero.
+18 nodes of 6.667 kW are over 120 kW by 6 W: nothing is rounded and nothing has a margin.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .cooling import Limit, cooling_limit
-from .model import Inventory, NodeClass
+from .model import Inventory
+from .power_nodes import (
+    NODE,
+    Drawn,
+    Missing,
+    Places,
+    headroom,
+    in_rack,
+    is_over,
+    is_unsure,
+    node_draw,
+    places,
+    total,
+)
 from .upkeep import Feed, Rack
 
-HOST, CARDS, NODE = "power of the host without cards", "power of {}", "power of the node"
-"""What may be missing of a sum."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What nobody has said, and of which hosts."""
-
-    what: str
-    hosts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A sum of power: its known part in watts, and what is missing of it."""
-
-    w: float | None
-    """None where nothing is known."""
-    missing: tuple[Missing, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether all of it is known."""
-        return self.w is not None and not self.missing
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDraw:
-    """The power of each of some equal nodes, in watts."""
-
-    most: Drawn
-    idle: Drawn
-    host_w: float | None
-    """Without the cards, None where it does not follow from what is known."""
-    cards_w: float | None
-    """Of all its cards, under their cap if they have one; None where a card's is unknown."""
+__all__ = [
+    "Case",
+    "Drawn",
+    "Load",
+    "Missing",
+    "Overrated",
+    "RackPower",
+    "RoomPower",
+    "headroom",
+    "is_over",
+    "room_power",
+    "total",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +136,8 @@ class RoomPower:
     """Hosts that stand in no rack, where there are racks."""
     unfed: tuple[str, ...]
     """Racks without a feed, where there are feeds."""
+    unsure: tuple[str, ...]
+    """Kinds of cards that are counted by a figure of the catalogue that nobody has checked."""
 
     @property
     def total(self) -> Drawn:
@@ -171,67 +161,10 @@ class RoomPower:
         )
 
 
-def headroom(drawn_w: float | None, limit_w: float | None) -> float | None:
-    """Return what is left of a limit, None where one of both is unknown."""
-    return None if drawn_w is None or limit_w is None else limit_w - drawn_w
-
-
-def is_over(drawn_w: float | None, limit_w: float | None) -> bool:
-    """Return whether a known draw exceeds a known limit, by more than the error of a sum."""
-    left = headroom(drawn_w, limit_w)
-    return left is not None and left < 0 and not math.isclose(left, 0.0, abs_tol=1e-3)
-
-
-def total(parts: Iterable[Drawn]) -> Drawn:
-    """Return a sum; of what is missing in several parts, the hosts together."""
-    known: list[float] = []
-    missing: dict[str, dict[str, None]] = {}
-    for part in parts:
-        if part.w is not None:
-            known.append(part.w)
-        for item in part.missing:
-            missing.setdefault(item.what, {}).update(dict.fromkeys(item.hosts))
-    lacks = tuple(Missing(what, tuple(hosts)) for what, hosts in missing.items())
-    return Drawn(math.fsum(known) if known else None, lacks)
-
-
-def node_draw(
-    inventory: Inventory, nodes: NodeClass, hosts: tuple[str, ...], cap_w: float | None = None
-) -> NodeDraw:
-    """Return the power of each of some nodes of a class, its cards under a cap.
-
-    The most of a node is that of the inventory, else its host and its cards' TDP, else that
-    of the cards or the host alone, with what is missing named.
-    """
-    said = nodes.power
-    full, capped = 0.0, 0.0
-    unknown = []
-    for item in nodes.devices:
-        card = inventory.accelerator(item.accelerator)
-        if card.card_tdp_w is None:
-            unknown.append(Missing(CARDS.format(card.id), hosts))
-            continue
-        count = item.count / card.devices_per_card
-        full += count * card.card_tdp_w
-        capped += count * min(card.card_tdp_w, cap_w or math.inf)
-    host_w = said.host_w
-    if host_w is None and said.most_w is not None and not unknown and said.most_w > full:
-        host_w = said.most_w - full
-    if said.most_w is not None:
-        # Without the TDP of its cards, nobody knows what a cap takes off.
-        most = Drawn(said.most_w - (full - capped if said.most_w >= full else 0.0))
-    elif host_w is None and unknown and full == 0.0:
-        most = Drawn(None, (Missing(NODE, hosts),))
-    else:
-        lacks = unknown if host_w is not None else [*unknown, Missing(HOST, hosts)]
-        most = Drawn((host_w or 0.0) + capped, tuple(lacks))
-    idle = Drawn(said.idle_w, () if said.idle_w is not None else (Missing(NODE, hosts),))
-    return NodeDraw(most, idle, host_w, None if unknown else capped)
-
-
 def room_power(inventory: Inventory) -> RoomPower:
     """Return what racks and feeds draw, in the normal case and when each feed has failed."""
-    racks = tuple(_rack_power(inventory, rack) for rack in inventory.racks)
+    known = places(inventory)
+    racks = tuple(_rack_power(inventory, known, rack) for rack in inventory.racks)
     feeds = inventory.upkeep.feeds
     racked = {host for rack in inventory.racks for host in rack.hosts}
     hosts = [host for domain in inventory.domains for host in domain.hosts]
@@ -242,30 +175,29 @@ def room_power(inventory: Inventory) -> RoomPower:
         overrated=tuple(_overrated(feeds)),
         homeless=tuple(host for host in hosts if host not in racked) if racks else (),
         unfed=tuple(item.rack.name for item in racks if not item.rack.feeds) if feeds else (),
+        unsure=_unsure(inventory, known),
     )
 
 
-def in_rack(inventory: Inventory, rack: Rack) -> list[tuple[str, NodeClass, tuple[str, ...]]]:
-    """Return the domain, the class and the hosts of the nodes that stand in a rack."""
-    here = set(rack.hosts)
-    return [
-        (domain.name, nodes, mine)
-        for domain in inventory.domains
-        for nodes in domain.nodes
-        if (mine := tuple(host for host in nodes.hosts if host in here))
-    ]
+def _unsure(inventory: Inventory, known: Places) -> tuple[str, ...]:
+    classes = {
+        id(nodes): nodes
+        for rack in inventory.racks
+        for _, nodes, _ in in_rack(known, rack)
+        if nodes.power.most_w is None
+    }
+    kinds = {item.accelerator for nodes in classes.values() for item in nodes.devices}
+    return tuple(sorted(key for key in kinds if is_unsure(inventory, key)))
 
 
-def _rack_power(inventory: Inventory, rack: Rack) -> RackPower:
+def _rack_power(inventory: Inventory, known: Places, rack: Rack) -> RackPower:
     most: list[Drawn] = [Drawn(item.count * item.power_w) for item in rack.equipment]
     idle, capped = list(most), False
-    known: set[str] = set()
-    for domain, nodes, hosts in in_rack(inventory, rack):
+    for domain, nodes, hosts in in_rack(known, rack):
         cap_w = inventory.upkeep.cap_w(domain)
         each = node_draw(inventory, nodes, hosts, cap_w)
         most.append(_times(each.most, len(hosts)))
         idle.append(_times(each.idle, len(hosts)))
-        known.update(hosts)
         capped |= cap_w is not None
     others = tuple(host for host in rack.hosts if host not in known)
     if others:
