@@ -215,6 +215,8 @@ def test_a_rank_table_names_hosts_or_their_addresses(tmp_path: Path) -> None:
     conf = "".join(f"NodeName=n{n} NodeAddr=192.0.2.{n} {NODE}\n" for n in (1, 2, 3))
     assert supernodes(load(tmp_path, rank_table(addresses), "hccl.json", conf)) == wanted
     assert "server_id 192.0.2.1: no host" in refused(tmp_path, rank_table(addresses), "x.json")
+    hostile = rank_table(["n1; $(x)", "n2"])
+    assert "server_id n1; $(x): no host" in refused(tmp_path, hostile, "x.json")
     spoilt = rank_table(["n1", "n2"]).replace("server_list", "servers")
     assert "expected a list 'server_list'" in refused(tmp_path, spoilt, "x.json")
 

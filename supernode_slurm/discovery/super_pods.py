@@ -27,6 +27,7 @@ _SAID = re.compile(
 )
 _NOT = re.compile(r"does not support querying spod-info", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:0x[0-9a-fA-F]{1,8}|[0-9]{1,10})\Z")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}\Z")
 _ADDRESS = re.compile(r"[0-9.]+\Z|[0-9a-fA-F:]*:[0-9a-fA-F:]*\Z")
 
 
@@ -83,8 +84,8 @@ def read_rank_table(path: Path, room: Room) -> None:
             name = (said.text or "") if said else ""
             where = said.where if said else server.where
             host = by_address.get(name, name)
-            if not host or _ADDRESS.match(host):
-                what = f"server_id {name or 'is missing'}: no host"
+            if not _HOST.match(host) or _ADDRESS.match(host):
+                what = f"server_id {name[:60] or 'is missing'}: no host"
                 room.error(where, what, nearest(name, by_address) if by_address else _WANTED)
             else:
                 found.append(Membership(host, domain, why, where))
