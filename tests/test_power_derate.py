@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from supernode_slurm.catalogue import (
     accelerators,
@@ -29,8 +32,10 @@ from supernode_slurm.derating import (
     usage_of,
 )
 from supernode_slurm.derating.commands import TOOLS, UNSURE
-from supernode_slurm.errors import UsageError
-from supernode_slurm.inventory import Inventory, loads
+from supernode_slurm.derating.model import Kind, Node
+from supernode_slurm.derating.rack import rack_plan
+from supernode_slurm.errors import UsageError, Where
+from supernode_slurm.inventory import Cooling, Inventory, Rack, loads
 from supernode_slurm.placement import Room, Wanted, choose, find_slots, inventory_view, remarks
 from supernode_slurm.planner.rates import best_tflops
 from supernode_slurm.sizing.cost import cost_of
@@ -210,7 +215,10 @@ def test_what_is_assumed_is_said() -> None:
     assert "r1: nobody has said what the air takes of it; the usual figure" in text
     assert "host power of a node taken as 0.82 of its cards' TDP, 4592 W" in text
     assert "lowest cap taken as 50% of its TDP, 350 W" in text
-    assert "a drained node taken to draw 0.15 of its most, 1529 W" in text
+    assert "drained" not in text
+    hot = derate(room(4, "", racks=("cooling: {kind: cold-plate, air: 16 kW}",)), "sn1")
+    assert "a drained node taken to draw 0.15 of its most, 1310 W" in hot.assumed[-1]
+    assert len(hot.assumed) == 2
     assert derate(site(), "sn1").assumed == ()
 
 
@@ -566,3 +574,57 @@ def test_energy_is_that_of_the_caps() -> None:
 
     assert kwh("") == pytest.approx(0.7)
     assert kwh("derated: [{on: 'sn[1-2]', cap: 350 W}]\n") == pytest.approx(0.35)
+
+
+# Any room.
+
+KINDS = st.sampled_from(
+    [
+        Kind("a", "nvidia", 4, 0, 4, 1200, 1200, 200, 1.0),
+        Kind("b", "amd", 8, 0, 8, 700, 700, 350, 1.0),
+    ]
+)
+
+
+@st.composite
+def racks(draw: st.DrawFn) -> list[Node]:
+    found = []
+    for index in range(draw(st.integers(1, 6))):
+        job = draw(st.sampled_from([None, JobShare("1", "x", 2), JobShare("2", "y", 5)]))
+        kinds = tuple(draw(st.lists(KINDS, max_size=2, unique=True)))
+        found.append(
+            Node(
+                host=f"n{index}",
+                domain="d",
+                kinds=kinds,
+                host_w=draw(st.integers(100, 3000)),
+                off_w=draw(st.integers(0, 1500)),
+                is_spare=draw(st.booleans()),
+                is_out=draw(st.booleans()),
+                jobs=(job,) if job else (),
+            )
+        )
+    return found
+
+
+@given(nodes=racks(), air_w=st.integers(0, 40_000))
+def test_no_plan_drains_more_than_it_must_or_exceeds_its_limit(
+    nodes: list[Node], air_w: int
+) -> None:
+    rack = Rack("r", (), None, None, Cooling("rear-door", air_w=air_w), (), (), Where("x"))
+    plan = rack_plan(rack, nodes, ())
+
+    def fits(gone: tuple[Node, ...]) -> bool:
+        return air_w >= sum(n.off_w if n in gone else n.least_w for n in nodes)
+
+    possible = [n for n in range(len(nodes) + 1) if any(map(fits, combinations(nodes, n)))]
+    if possible:
+        assert len(plan.drained) == possible[0]
+        assert plan.is_enough
+    else:
+        assert len(plan.drained) == len(nodes)
+    assert all(cap.kind.least_w <= cap.watts < cap.kind.most_w for cap in plan.caps)
+    if plan.caps:
+        # Nothing is given away: a watt more for every card would be too much.
+        cards = sum(cap.kind.count * len(cap.hosts) for cap in plan.caps)
+        assert plan.after_w + cards + 1 >= min(plan.limit.w, plan.before_w)

@@ -235,8 +235,9 @@ def print_plan(plan: DeratePlan) -> None:
     if plan.domain_caps:
         items = ", ".join(f"{{on: {name}, cap: {w} W}}" for name, w in plan.domain_caps.items())
         _say(f"for sn plan, in the inventory while it lasts: derated: [{items}]")
+    line = ", and take that line out" if plan.domain_caps else ""
     if plan.caps or plan.drained:
-        _say("as a script: --emit sh; to undo it: --emit undo, and take that line out")
+        _say(f"as a script: --emit sh; to undo it: --emit undo{line}")
 
 
 def _plan_row(rack: RackPlan) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..errors import UsageError, nearest
 from ..inventory import Inventory, Rack
-from ..inventory.power_nodes import places
-from .model import DeratePlan
-from .nodes import Usage, nodes_of
+from ..inventory.power_nodes import Places, places
+from .model import DeratePlan, RackPlan
+from .nodes import IDLE_SHARE, Usage, nodes_of
 from .rack import rack_plan
 
 
@@ -28,8 +28,11 @@ def derate(
     known = places(inventory)
     for rack in racks:
         nodes, unknown, more = nodes_of(inventory, known, rack, usage, is_off)
-        plans.append(rack_plan(rack, nodes, unknown))
+        plan = rack_plan(rack, nodes, unknown)
+        plans.append(plan)
         assumed += [*_of_cooling(rack), *more]
+        if not is_off:
+            assumed += _of_idle(known, plan)
     racked = {host for rack in racks for host in rack.hosts}
     return DeratePlan(
         target=target,
@@ -49,6 +52,16 @@ def _hosts(inventory: Inventory, target: str) -> set[str]:
         return set(racks[target])
     hint = nearest(target, {**domains, **racks})
     raise UsageError(f"no supernode, pool or rack '{target}'; {hint}")
+
+
+def _of_idle(known: Places, plan: RackPlan) -> list[str]:
+    """Say what drained nodes are taken to draw where nobody has said it."""
+    return [
+        f"{node.domain}: a drained node taken to draw {IDLE_SHARE:g} of its most, "
+        f"{node.off_w:.0f} W: write 'power: {{idle: ...}}' under its nodes"
+        for node in plan.drained
+        if known[node.host][1].power.idle_w is None
+    ]
 
 
 def _of_cooling(rack: Rack) -> list[str]:

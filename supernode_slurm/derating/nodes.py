@@ -129,10 +129,6 @@ def _model(
     off_w = nodes.power.idle_w
     if off_w is None:
         off_w = IDLE_SHARE * (host_w + cards_w)
-        assumed.append(
-            f"{domain}: a drained node taken to draw {IDLE_SHARE:g} of its most, {off_w:.0f} W: "
-            "write 'power: {idle: ...}' under its nodes"
-        )
     return _Model(kinds, host_w, off_w)
 
 
