@@ -445,7 +445,7 @@ def test_a_fabric_that_is_not_up_leaves_its_node_out_of_blocks(tmp_path: Path) -
     found = load(tmp_path, lines(*records))
     assert [item.hosts for item in found.inventory.supernodes] == [("n1", "n2")]
     (fault,) = told(found, "fault")
-    assert "NVLink fabric of n3: In Progress; in no NVLink partition: look at the chassis" in fault
+    assert "n3: in no NVLink domain (state In Progress); look at the chassis" in fault
 
 
 def test_ascend_super_pods_are_supernodes(tmp_path: Path) -> None:
@@ -465,8 +465,8 @@ def test_ascend_super_pods_are_supernodes(tmp_path: Path) -> None:
         )
     found = load(tmp_path, "".join(texts))
     assert [(item.name, item.hosts) for item in found.inventory.supernodes] == [
-        ("superpod-0", ("cm-1", "cm-2")),
-        ("superpod-1", ("cm-3", "cm-4")),
+        ("super-pod-0", ("cm-1", "cm-2")),
+        ("super-pod-1", ("cm-3", "cm-4")),
     ]
     nodes = classes(found.inventory)["cm-1"]
     assert [(item.accelerator, item.count) for item in nodes.devices] == [("ascend-910c", 16)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from .. import hostlist
 from ..errors import Problem, Where
 from .room import Room, ScaleUpFacts
 
@@ -13,6 +15,7 @@ PENDING = "state "
 """What begins the words of a device whose fabric is not up."""
 NO_CLIQUE = "32766"
 """A CliqueId that stands for none: unrelated racks share it (meta-pytorch/torchcomms#3612)."""
+_CUT = re.compile(r"[-_.]*(?:c|n|node|compute|tray|host)?[-_.]*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ def nvlink_domain(cluster: str, clique: str, state: str = "") -> tuple[str, str]
 def add_memberships(room: Room, found: Iterable[Membership], fabric: str, kind: str) -> None:
     """Put hosts that name the same domain together; tell of those that name none, or two.
 
+    A supernode is called as its hosts are, if no other's name begins so, else as its domain.
+
     ``fabric`` is what to call a domain, like ``NVLink domain``; ``kind`` is its interconnect.
     """
     of_host: dict[str, list[Membership]] = {}
@@ -67,8 +72,10 @@ def add_memberships(room: Room, found: Iterable[Membership], fabric: str, kind: 
             room.of_hosts("fault", Problem(items[0].where, what, "ask again"), [host])
         elif not domains:
             what = f"{{hosts}}: in no {fabric} ({reasons})"
-            told = "fault" if any(item.is_pending for item in items) else "unsaid"
-            room.of_hosts(told, Problem(items[0].where, what, "is it up?"), [host])
+            pending = any(item.is_pending for item in items)
+            todo = "look at the chassis: its switches have not let them in" if pending else ""
+            told = "fault" if pending else "unsaid"
+            room.of_hosts(told, Problem(items[0].where, what, todo or "is it up?"), [host])
         else:
             domain = next(iter(domains))
             members.setdefault(domain, ([], items[0].where))[0].append(host)
@@ -76,5 +83,24 @@ def add_memberships(room: Room, found: Iterable[Membership], fabric: str, kind: 
                 count = f"{lost.total()} of {len(items)} cards"
                 what = f"{{hosts}}: {count} in no {fabric} ({reasons})"
                 room.of_hosts("fault", Problem(items[0].where, what, "look at them"), [host])
+    together = {domain: hosts for domain, (hosts, _) in members.items()}
+    names = _by_hosts(together, of_host.keys())
     for domain, (hosts, where) in members.items():
-        room.scale_ups.append(ScaleUpFacts(domain, tuple(hosts), (), where, kind))
+        room.scale_ups.append(ScaleUpFacts(names[domain], tuple(hosts), (), where, kind))
+
+
+def _by_hosts(domains: Mapping[str, Sequence[str]], known: Collection[str]) -> dict[str, str]:
+    found = {}
+    for name, hosts in domains.items():
+        stem = _stem(hosts)
+        others = known - set(hosts)
+        short = _CUT.sub("", stem)
+        shared = len(hosts) > 1 and short and not any(host.startswith(stem) for host in others)
+        found[name] = short if shared else name
+    return found if len(set(found.values())) == len(found) else {name: name for name in domains}
+
+
+def _stem(hosts: Iterable[str]) -> str:
+    """Return what stands before the last number in all names, empty where that differs."""
+    stems = {host.removesuffix(hostlist.digit_tail(host)) for host in hosts}
+    return stems.pop() if len(stems) == 1 else ""
