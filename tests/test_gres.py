@@ -259,7 +259,7 @@ def test_options_and_features_of_the_site_follow_ours() -> None:
         "hosts: n2, devices: {h100: 8}, cloud: true",
         partition="{pools: [p], options: {priorityTier: 3, state: DRAIN}}",
     )
-    first, second = nodes_conf(own, {"p": "default:b1"}).splitlines()[1:]
+    first, second = nodes_conf(own, {"n2": "default:b1"}).splitlines()[1:]
     assert first.endswith('Feature=p,h100,ib State=DOWN Weight=5 Reason="being built"')
     assert second.endswith("Feature=p,h100 Topology=default:b1 State=CLOUD")
     line = partitions_conf(own, {"every": "t1"})

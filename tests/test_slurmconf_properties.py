@@ -89,9 +89,21 @@ def test_files_keep_the_rules(room: Inventory, release: Release) -> None:
         assert kind_of(found[name]) == generated.kinds[partition.name]
         if name != "default":
             assert set(partition.hosts) <= set(nodes_of(found[name]))
+        if kind_of(found[name]) in ("block", "ring", "torus3d"):
+            held = set(nodes_of(found[name])).intersection(partition.hosts)
+            assert len({network_of(room, host) for host in held}) <= 1, "networks joined"
     known = hosts | {host for item in room.foreign for host in item.hosts}
     for topology in found.values():
         check(topology, release, room, known)
+
+
+def network_of(room: Inventory, host: str) -> str:
+    """Return what joins a host to others: one network where none is declared."""
+    fabric = room.fabric_of(host)
+    if fabric or not room.fabrics:
+        return fabric.name if fabric else ""
+    items = (*room.domains, *room.foreign)
+    return next(f"none {item.name}" for item in items if host in item.hosts)
 
 
 def uncommented(text: str) -> str:
@@ -163,15 +175,15 @@ def check_tree(switches: list[dict[str, str]], room: Inventory, missing: set[str
             assert child not in parent
             parent[child] = switch["switch"]
         seen.add(switch["switch"])
-    fabric = {host: f.name for f in room.fabrics for host in f.hosts}
     roots: dict[str, set[str]] = {}
     for switch in switches:
         top = switch["switch"]
         while top in parent:
             top = parent[top]
         for host in hostlist.expand(switch["nodes"]) if "nodes" in switch else ():
-            roots.setdefault(top, set()).add(fabric.get(host, f"none {switch['switch']}"))
+            roots.setdefault(top, set()).add(network_of(room, host))
     assert all(len(names) == 1 for names in roots.values()), "networks that do not meet, joined"
+    assert len(set.union(*roots.values())) == len(roots), "a network that is parted"
 
 
 def check_blocks(blocks: list[dict[str, str]], sizes: list[int], release: Release) -> None:

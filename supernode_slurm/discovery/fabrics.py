@@ -102,7 +102,8 @@ class _Builder:
 
     def build(self) -> Fabric | None:
         """Return the fabric, None where it is only how nodes without one are written."""
-        if self._facts is None and self._ours() and all(map(self._is_member, self._switches)):
+        written = (self._is_member(item) or self._joins_members(item) for item in self._switches)
+        if self._facts is None and self._ours() and all(written):
             return None
         merged = {
             child

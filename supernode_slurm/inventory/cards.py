@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import count
 
 from .. import hostlist
@@ -66,6 +67,11 @@ def device_files(devices: Sequence[Devices]) -> list[tuple[str, ...]]:
 
 def gres_devices(devices: Sequence[Devices]) -> tuple[GresDevice, ...]:
     """Return what Slurm counts in one node, in the order of its indexes."""
+    return _gres_devices(tuple(devices))
+
+
+@lru_cache(maxsize=256)  # thousands of supernodes hold the same cards
+def _gres_devices(devices: tuple[Devices, ...]) -> tuple[GresDevice, ...]:
     return tuple(
         device
         for item, files in zip(devices, device_files(devices), strict=True)

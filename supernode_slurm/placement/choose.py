@@ -290,11 +290,15 @@ def _enough_nodes(room: Room, slots: tuple[Slot, ...]) -> None:
 
 
 def _common_fabric(inventory: Inventory, slots: tuple[Slot, ...]) -> None:
-    """Refuse a job over networks that do not meet."""
+    """Refuse a job over networks that do not meet, or over one of which nothing is known."""
     fabrics = {}
     for name in (name for slot in slots for name in slot.domains):
         fabric = inventory.fabric_of(inventory.domain(name).hosts[0])
         fabrics[name] = fabric.name if fabric else "none"
+    if len(fabrics) > 1 and not inventory.fabrics:
+        raise PlanError(
+            f"nobody has said what joins {', '.join(fabrics)}: add the network under 'fabrics'"
+        )
     if len(set(fabrics.values())) > 1 or "none" in fabrics.values():
         shown = ", ".join(f"{name} on {fabric}" for name, fabric in fabrics.items())
         raise PlanError(f"a job never spans networks that do not meet: {shown}")

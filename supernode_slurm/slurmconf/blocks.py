@@ -10,17 +10,26 @@ Which levels refuse no job is in levels.py.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from itertools import count
+from dataclasses import dataclass
 
-from ..inventory import Fabric, Inventory, Supernode, Switch
+from .. import hostlist
+from ..inventory import Foreign, Inventory, Partition, Pool, Supernode
 from .levels import MAX_LEVEL, choose_levels, first_refused, top_level
+from .order import Group, aligned_level, by_leaf, joined, leaf_sizes, named, padded
 from .release import Release
 from .render import Block, Blocks
+from .rows import Rows, rows_of
 
-Group = str | tuple["Group", ...]
-"""A supernode's name, or what one switch joins."""
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Blocks that serve some partitions, and what is lost with them."""
+
+    body: Blocks
+    notes: list[str]
+    refused: dict[str, int]
+    """Smallest job of ordinary size that is refused, of each partition that is not served."""
 
 
 def base_size(supernode: Supernode, release: Release) -> int:
@@ -29,11 +38,31 @@ def base_size(supernode: Supernode, release: Release) -> int:
 
 
 def for_class(
-    inventory: Inventory, members: list[Supernode], release: Release
-) -> tuple[Blocks, list[str]]:
-    """Return the blocks of a class of equal supernodes, and notes."""
-    blocks, highest = _in_order(inventory, members, release)
-    return _with_sizes(inventory, (members, blocks, highest), release)
+    inventory: Inventory, members: list[Supernode], users: list[Partition], release: Release
+) -> Built:
+    """Return the blocks of supernodes on one network for the partitions that hold nothing else.
+
+    The base is the largest planning block: smaller supernodes are smaller blocks. Partitions
+    whose jobs of ordinary size the blocks would refuse are not served.
+    """
+    base = max(base_size(item, release) for item in members)
+    group = joined(inventory.fabric_of(members[0].hosts[0]), members)
+    blocks = _blocks(members, padded(group))
+    rows = rows_of(inventory, blocks, users, base)
+    refused = rows.ordinary(base, [0, top_level(len(blocks))])
+    rows = rows.without(refused)
+    levels = choose_levels(base, rows.tried(), MAX_LEVEL)
+    # Placeholders serve the levels between; where these are left out, so are they.
+    blocks = _blocks(members, padded(group, 1 << (levels[-2] if len(levels) > 1 else 0)))
+    rows = rows_of(inventory, blocks, users, base).without(refused)
+    levels = choose_levels(base, rows.tried(), levels[-2] if len(levels) > 1 else 0)
+    refused |= rows.ordinary(base, levels)
+    rows = rows.without(refused)
+    notes = [*_missing_levels(group, base, len(blocks), levels)]
+    largest = _first_refused(base, rows, len(blocks), levels)
+    if largest:
+        notes.append(f"Slurm refuses some jobs of {largest} nodes and more without --segment")
+    return Built(Blocks(tuple(blocks), tuple(base << level for level in levels)), notes, refused)
 
 
 def for_all(
@@ -44,93 +73,110 @@ def for_all(
     Pools and foreign nodes are blocks too where they are large enough: slurmctld warns of
     nodes outside of all blocks.
     """
-    blocks, highest = _in_order(inventory, members, release)
+    group = joined(inventory.fabric_of(members[0].hosts[0]), members)
     base = base_size(members[0], release)
+    blocks = _blocks(members, [name for name in padded(group) if name is not None])
+    highest = MAX_LEVEL if len(padded(group)) == len(blocks) else aligned_level(group)
     mine = {item.name for item in members}
-    left_out = []
-    for item in (*inventory.domains, *inventory.foreign):
-        size = len(item.hosts)
-        if item.name in mine:
-            continue
-        if size == base or (size > base and not release.exact_blocks):
-            blocks.append(Block(item.name, item.hosts))
-        else:
-            than = "not those of" if release.exact_blocks else "fewer than"
-            left_out.append(
-                f"'{item.name}' has {size} nodes, {than} the base block of {base}: it is left out "
-                "of topology.conf and slurmctld warns of it"
-            )
-    found, notes = _with_sizes(inventory, (members, blocks, highest), release)
-    return found, [*notes, *left_out]
-
-
-def _in_order(
-    inventory: Inventory, members: list[Supernode], release: Release
-) -> tuple[list[Block], int]:
-    """Return the blocks of supernodes, and the highest level that mixes no switches."""
-    group = _joined(inventory.fabric_of(members[0].hosts[0]), members)
-    padded = _padded(group)
-    names = [name for name in padded if name is not None]
-    highest = MAX_LEVEL
-    if release.small_blocks:
-        names = _named(padded)
-    elif len(padded) > len(names):
-        highest = _aligned_level(group)
-    hosts = {item.name: item.hosts for item in members}
-    return [Block(name, hosts.get(name, ())) for name in names], highest
-
-
-def _with_sizes(
-    inventory: Inventory, found: tuple[list[Supernode], list[Block], int], release: Release
-) -> tuple[Blocks, list[str]]:
-    """Return blocks with the sizes of their levels, and what is lost."""
-    members, blocks, highest = found
-    if release.exact_blocks:
-        return Blocks(tuple(blocks), ()), list(_lost_spares(members, release))
-    base = base_size(members[0], release)
-    held = _held(inventory, blocks, base)
-    levels = choose_levels(base, held, highest)
-    every = range(top_level(len(blocks)) + 1)
-    lost = [base << level for level in every if level not in levels]
-    joined = _joined(inventory.fabric_of(members[0].hosts[0]), members)
+    others: list[Pool | Supernode | Foreign] = [*inventory.domains, *inventory.foreign]
     notes = []
-    if lost and len(list(_leaf_sizes(joined))) > 1:
-        notes.append(
+    for item in others:
+        if item.name not in mine:
+            found, note = _other_blocks(inventory, item, base, release)
+            blocks += _free(found, blocks)
+            notes += note
+    rows = rows_of(inventory, blocks, inventory.partitions, base)
+    if release.exact_blocks:
+        levels = list(range(top_level(len(blocks)) + 1))
+        lost = list(_lost_spares(members, release))
+    else:
+        levels = choose_levels(base, rows.tried(), highest)
+        lost = list(_missing_levels(group, base, len(blocks), levels))
+    word = " without --segment" if release.segment else ""
+    size = _first_refused(base, rows, len(blocks), levels)
+    if size and not release.exact_blocks:
+        lost.append(f"Slurm refuses some jobs of {size} nodes and more{word}")
+    lost += [
+        f"partition '{name}' holds parts of blocks: Slurm refuses some of its jobs of "
+        f"{size} nodes and more{word}"
+        for name, size in rows.parts().refused(base, levels).items()
+    ]
+    sizes = () if release.exact_blocks else tuple(base << level for level in levels)
+    lost += notes
+    return Blocks(tuple(blocks), sizes), [*lost, *_mixed(inventory, blocks)]
+
+
+def _blocks(members: list[Supernode], places: list[str | None]) -> list[Block]:
+    hosts = {item.name: item.hosts for item in members}
+    return [Block(name, hosts.get(name, ())) for name in named(places)]
+
+
+def _other_blocks(
+    inventory: Inventory, item: Pool | Supernode | Foreign, base: int, release: Release
+) -> tuple[list[Block], list[str]]:
+    """Return the blocks of nodes that are no supernode, one for each leaf, and what is lost."""
+    leaves = by_leaf(item, inventory.fabrics)
+    fits = [len(h) == base if release.exact_blocks else len(h) >= base for h in leaves.values()]
+    if len(leaves) > 1 and all(fits):
+        return [Block(leaf, hosts) for leaf, hosts in leaves.items()], []
+    size = len(item.hosts)
+    if size < base or (size > base and release.exact_blocks):
+        than = "not those of" if release.exact_blocks else "fewer than"
+        note = (
+            f"'{item.name}' has {size} nodes, {than} the base block of {base}: it is left out "
+            "of topology.conf and slurmctld warns of it"
+        )
+        return [], [note]
+    if len(leaves) < 2:
+        return [Block(item.name, item.hosts)], []
+    note = (
+        f"'{item.name}' is one block: not all of its leaves {hostlist.fold(leaves)} hold the base "
+        f"of {base} nodes; lost: a job may lie across its leaves"
+    )
+    return [Block(item.name, item.hosts)], [note]
+
+
+def _free(found: list[Block], blocks: list[Block]) -> Iterator[Block]:
+    """Yield blocks under names that no block has."""
+    taken = {block.name for block in blocks}
+    for block in found:
+        names = (block.name, *(f"{block.name[:56]}-{n}" for n in range(2, len(taken) + 3)))
+        name = next(name for name in names if name not in taken)
+        taken.add(name)
+        yield Block(name, block.nodes)
+
+
+def _mixed(inventory: Inventory, blocks: list[Block]) -> Iterator[str]:
+    """Yield the partitions with nodes inside and outside of the blocks: seen on 24.11."""
+    inside = {host for block in blocks for host in block.nodes}
+    for partition in inventory.partitions:
+        outside = [host for host in partition.hosts if host not in inside]
+        if outside and len(outside) < len(partition.hosts):
+            yield (
+                f"partition '{partition.name}' has {hostlist.fold(outside)} outside of all blocks: "
+                "no job gets them together with nodes of a block"
+            )
+
+
+def _missing_levels(group: Group, base: int, count: int, levels: list[int]) -> Iterator[str]:
+    """Yield what is lost where levels between the lowest and the top are left out."""
+    lost = [base << level for level in range(top_level(count) + 1) if level not in levels]
+    if lost and len(list(leaf_sizes(group))) > 1:
+        yield (
             "the switches do not join blocks by powers of two: BlockSizes leave out "
             f"{', '.join(map(str, lost))}, which would mix switches or refuse jobs; lost: "
             f"a job of more than {lost[0] // 2} nodes may take blocks of several switches"
         )
-    refused = [size for row in held if (size := first_refused(base, row, levels))]
+
+
+def _first_refused(base: int, rows: Rows, count: int, levels: list[int]) -> int | None:
+    """Return the smallest job that finds no place in the blocks of whole partitions."""
+    refused = [size for held in rows.tried() if (size := first_refused(base, held, levels))]
     largest = base << levels[-1]
     # Seen on 26.05: three blocks of two nodes, sizes 1, 2 and 4, and no place for six nodes.
-    if len(blocks) & (len(blocks) - 1) and largest < max(map(sum, held)):
+    if count & (count - 1) and largest < max(map(sum, rows.tried())):
         refused.append(largest + 1)
-    if refused:
-        notes.append(f"Slurm refuses some jobs of {min(refused)} nodes and more without --segment")
-    return Blocks(tuple(blocks), tuple(base << level for level in levels)), notes
-
-
-def _held(inventory: Inventory, blocks: list[Block], base: int) -> list[tuple[int, ...]]:
-    """Return what the jobs of each partition and kind of node can have in each block.
-
-    Both with every node and with the spares gone. Left out is who has only a part of a
-    block: no levels can serve all sizes of their jobs.
-    """
-    place = {host: index for index, block in enumerate(blocks) for host in block.nodes}
-    kind = {
-        host: tuple(devices.type for devices in nodes.devices)
-        for nodes in inventory.node_classes
-        for host in nodes.hosts
-    }
-    counts: dict[object, Counter[int]] = {}
-    for partition in inventory.partitions:
-        for host in partition.hosts:
-            if host in place and host in kind:
-                counts.setdefault((partition.name, kind[host]), Counter())[place[host]] += 1
-    every = Counter({index: len(block.nodes) for index, block in enumerate(blocks)})
-    whole = [count for count in counts.values() if min(count.values()) >= base] or [every]
-    rows = [tuple(count[index] for index in range(len(blocks))) for count in whole]
-    return list(dict.fromkeys([*rows, *(tuple(min(n, base) for n in row) for row in rows)]))
+    return min(refused, default=None)
 
 
 def _lost_spares(members: list[Supernode], release: Release) -> Iterator[str]:
@@ -139,66 +185,3 @@ def _lost_spares(members: list[Supernode], release: Release) -> Iterator[str]:
             f"Slurm {release.name} wants blocks of exactly the base size; lost: spares, a job of "
             "a whole supernode waits while one of its nodes is down"
         )
-
-
-def _joined(fabric: Fabric | None, members: list[Supernode]) -> Group:
-    """Return how the switches of a fabric join the members."""
-    wanted = {item.name: item.hosts[0] for item in members}
-    if fabric is None:
-        return tuple(wanted)
-    by_name = {switch.name: switch for switch in fabric.switches}
-    below = {child for switch in fabric.switches for child in switch.switches}
-
-    def under(switch: Switch) -> list[Group]:
-        parts: list[Group] = []
-        for child in switch.switches:
-            found = under(by_name[child])
-            if found:
-                parts.append(found[0] if len(found) == 1 else tuple(found))
-        hosts = set(switch.hosts)
-        parts += [
-            name for name, first in wanted.items() if name in switch.members or first in hosts
-        ]
-        return parts
-
-    return tuple(
-        part for switch in fabric.switches if switch.name not in below for part in under(switch)
-    )
-
-
-def _padded(group: Group) -> list[str | None]:
-    """Return the names with a place for each placeholder, such that no level mixes switches."""
-    if isinstance(group, str):
-        return [group]
-    parts = [_padded(part) for part in group]
-    size = 1 << (max(map(len, parts)) - 1).bit_length()
-    places = [name for part in parts for name in (*part, *[None] * (size - len(part)))]
-    while places[-1] is None:
-        places.pop()
-    return places
-
-
-def _named(places: list[str | None]) -> list[str]:
-    """Return the names, with free ones for the placeholders."""
-    free = (name for number in count(1) if (name := f"placeholder{number}") not in places)
-    return [next(free) if name is None else name for name in places]
-
-
-def _aligned_level(group: Group) -> int:
-    """Return the highest level whose aggregates never hold blocks of two lowest switches."""
-    starts, position = [0], 0
-    for size in _leaf_sizes(group):
-        position += size
-        starts.append(position)
-    highest = top_level(position)
-    return next(k for k in range(highest, -1, -1) if not any(s % (1 << k) for s in starts[:-1]))
-
-
-def _leaf_sizes(group: Group) -> Iterator[int]:
-    if isinstance(group, str):
-        yield 1
-    elif all(isinstance(part, str) for part in group):
-        yield len(group)
-    else:
-        for part in group:
-            yield from _leaf_sizes(part)

@@ -62,7 +62,7 @@ def generate(inventory: Inventory, release: Release) -> Generated:
     )
     bodies = {
         ROOT: _root(inventory, layout, release, _programs(inventory, prolog, plugin)),
-        NODES: nodes_conf(inventory, layout.nodes),
+        NODES: nodes_conf(inventory, layout.places),
         PARTITIONS: partitions_conf(inventory, layout.bound),
         "gres.conf": gres,
         layout.file: layout.text,

@@ -55,18 +55,38 @@ def first_refused(base: int, held: Held, levels: Sequence[int]) -> int | None:
     return None
 
 
+def refuses(base: int, held: Held, levels: Sequence[int], size: int) -> bool:
+    """Tell whether a job of so many nodes finds no place in blocks with these levels."""
+    level = (-(-size // base) - 1).bit_length()
+    above = next((known for known in levels if known >= level), None)
+    below = max((known for known in levels if known < level), default=None)
+    if above is None:
+        # Seen on 26.05: three blocks of two nodes, sizes 1, 2 and 4, and no place for six nodes.
+        return bool(len(held) & (len(held) - 1)) and size > base << levels[-1]
+    if below is None:
+        return size > max(held)
+    return _first_refused(base, held, (below, above), range(size, size + 1)) is not None
+
+
 def _first_refused(base: int, held: Held, levels: tuple[int, int], sizes: range) -> int | None:
     """Return the first of some sizes that fits into no aggregate of a level."""
     below, level = levels
     lower = [sum(held[start : start + (1 << below)]) for start in range(0, len(held), 1 << below)]
     width = 1 << (level - below)
-    fits = [
-        list(accumulate(sorted(lower[start : start + width], reverse=True), initial=0))
+    fits = (
+        accumulate(sorted(lower[start : start + width], reverse=True), initial=0)
         for start in range(0, len(lower), width)
-    ]
+    )
+    # Nodes of the best aggregate, by how many of its parts a job may use.
+    best = [0] * (min(width, len(lower)) + 1)
+    for sums in fits:
+        most = 0
+        for count in range(len(best)):
+            most = next(sums, most)
+            best[count] = max(best[count], most)
     unit = base << below
     for count in range(-(-sizes.start // unit), -(-(sizes.stop - 1) // unit) + 1):
-        most = max(sums[min(count, len(sums) - 1)] for sums in fits)
+        most = best[min(count, len(best) - 1)]
         if most < min(sizes.stop - 1, count * unit):
             return max(most + 1, sizes.start, (count - 1) * unit + 1)
     return None

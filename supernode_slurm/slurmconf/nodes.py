@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from .. import hostlist
 from ..inventory import Inventory, NodeClass, Pool, Supernode, gres_devices
@@ -11,17 +12,17 @@ from .billing import billing_weights
 from .facts import domain_comment, foreign_comment
 
 
-def nodes_conf(inventory: Inventory, topology: Mapping[str, str]) -> str:
-    """Return one NodeName line per class of nodes.
+def nodes_conf(inventory: Inventory, places: Mapping[str, str]) -> str:
+    """Return one NodeName line per class of nodes, or per place in a class of cloud nodes.
 
     Features are the supernode or pool and the types of its cards, for ``--constraint``.
-    ``topology`` holds the ``Topology=`` of the cloud nodes of a supernode.
+    ``places`` holds the ``Topology=`` of each cloud node that has to name it.
     """
     lines = [foreign_comment(foreign) for foreign in inventory.foreign]
     for domain in inventory.domains:
         lines.append(domain_comment(domain))
-        place = topology.get(domain.name, "")
-        lines += [_node_line(domain, nodes, place) for nodes in domain.nodes]
+        for nodes in domain.nodes:
+            lines += [_node_line(domain, *part) for part in _by_place(nodes, places)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -63,6 +64,33 @@ def accounting_line(inventory: Inventory) -> str | None:
     names = {f"gres/{name}" for name, _ in kinds}
     typed = {f"gres/{name}:{kind}" for name, kind in kinds if kind}
     return f"AccountingStorageTRES={','.join(sorted(names | typed))}"
+
+
+def _by_place(nodes: NodeClass, places: Mapping[str, str]) -> Iterator[tuple[NodeClass, str]]:
+    """Yield nodes with their place, in parts that share one.
+
+    Addresses and ports that are listed host by host are parted alike.
+    """
+    parts: dict[str, list[int]] = {}
+    for index, host in enumerate(nodes.hosts if nodes.cloud else ()):
+        parts.setdefault(places.get(host, ""), []).append(index)
+    if len(parts) < 2:
+        yield nodes, next(iter(parts), "")
+        return
+    for place, indexes in parts.items():
+        options = tuple((key, _part(key, value, nodes, indexes)) for key, value in nodes.options)
+        hosts = tuple(nodes.hosts[index] for index in indexes)
+        yield replace(nodes, hosts=hosts, options=options), place
+
+
+def _part(key: str, value: str, nodes: NodeClass, indexes: list[int]) -> str:
+    """Return the part of an option's value for some hosts, where each host has its own."""
+    if key not in ("NodeAddr", "NodeHostname", "BcastAddr", "Port"):
+        return value
+    each = hostlist.expand(value)
+    if len(each) != len(nodes.hosts):
+        return value
+    return hostlist.fold((each[index] for index in indexes), sort=False)
 
 
 def _node_line(domain: Supernode | Pool, nodes: NodeClass, place: str) -> str:

@@ -8,9 +8,12 @@ that of no placement is never started.
 from __future__ import annotations
 
 import math
-from itertools import permutations, product
+from collections import Counter
+from collections.abc import Collection
+from itertools import count, permutations, product
 
-from ..inventory import Supernode
+from .. import hostlist
+from ..inventory import Partition, Supernode
 from .render import Rings, Torus, Toruses
 
 MAX_RING = 16
@@ -35,6 +38,75 @@ def toruses(members: list[Supernode]) -> Toruses:
             for item in members
         )
     )
+
+
+def refusals(
+    kind: str, members: list[Supernode], users: list[Partition]
+) -> tuple[list[str], dict[str, str]]:
+    """Return what rings or toruses refuse, and why partitions are better off without them.
+
+    A job never leaves its ring or torus but by --segment. A partition of parts of several
+    would have most of its jobs refused; a part of one serves if it is a shape itself.
+    """
+    notes: dict[str, None] = {}
+    refused: dict[str, str] = {}
+    for partition in users:
+        mine = set(partition.hosts)
+        held = [item for item in members if not mine.isdisjoint(item.hosts)]
+        parts = [[host for host in item.hosts if host in mine] for item in held]
+        is_whole = all(len(part) == len(item.hosts) for part, item in zip(parts, held, strict=True))
+        taken = {size for item in held for size in _sizes(kind, item, mine)}
+        names = hostlist.fold(item.name for item in held)
+        who = names if is_whole else f"partition '{partition.name}'"
+        if is_whole or (len(held) == 1 and len(parts[0]) in taken):
+            notes |= dict.fromkeys(_note(f"{who}: topology/{kind}", taken, sum(map(len, parts))))
+        else:
+            first = next(size for size in count(1) if size not in taken)
+            refused[partition.name] = (
+                f"topology/{kind} would refuse some of its jobs of {first} nodes and more"
+            )
+    return list(notes), refused
+
+
+def _note(who: str, taken: Collection[int], total: int) -> list[str]:
+    """Return which sizes of jobs find a place, if there are others."""
+    most = max(taken)
+    if len(taken) < most:
+        sizes = ", ".join(map(str, sorted(taken)))
+        larger = ", larger jobs need --segment" if most < total else ""
+        return [f"{who} takes jobs of {sizes} nodes and refuses others{larger}"]
+    if most < total:
+        return [f"{who} takes jobs of up to {most} nodes, larger jobs need --segment"]
+    return []
+
+
+def _sizes(kind: str, item: Supernode, hosts: Collection[str]) -> set[int]:
+    """Return the numbers of nodes that a job may have on some hosts of a ring or torus.
+
+    Seen on 26.05: the boxes of a shape stand at multiples of its edges, and none wraps around.
+    """
+    places = [place for place, host in enumerate(item.hosts) if host in hosts]
+    if kind == "ring":
+        return set(range(1, _longest_row(places, len(item.hosts)) + 1))
+    if len(places) == len(item.hosts):
+        return job_sizes(item)
+    x, y, _ = item.interconnect.dims
+    points = [(place % x, place // x % y, place // (x * y)) for place in places]
+    found = set()
+    for shape in _placements(item):
+        boxes = Counter(tuple(a // b for a, b in zip(p, shape, strict=True)) for p in points)
+        if math.prod(shape) in boxes.values():
+            found.add(math.prod(shape))
+    return found
+
+
+def _longest_row(places: Collection[int], size: int) -> int:
+    """Return the most places that follow each other on a ring of a size."""
+    best = row = 0
+    for place in range(2 * size):
+        row = row + 1 if place % size in places else 0
+        best = max(best, row)
+    return min(best, size)
 
 
 def job_sizes(torus: Supernode) -> set[int]:
