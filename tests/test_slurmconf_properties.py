@@ -21,10 +21,16 @@ KINDS = ("switch", "clos", "full-mesh", "fat-tree", "ring", "torus")
 def rooms(draw: st.DrawFn) -> Inventory:
     """Return a room of a few supernodes and pools on up to two fabrics."""
     names: list[str] = []
+    ends: dict[str, tuple[str, str]] = {}
     sections = ["supernodes:"]
     for index in range(draw(st.integers(1, 3))):
         count, nodes = draw(st.integers(1, 5)), draw(st.integers(1, 20))
-        names += [f"c{index}sn{number}" for number in range(1, count + 1)]
+        first_last = {
+            f"c{index}sn{n}": (f"c{index}n{n}-1", f"c{index}n{n}-{nodes}")
+            for n in range(1, count + 1)
+        }
+        names += first_last
+        ends |= first_last
         sections.append(
             f"  - name: c{index}sn[1-{count}]\n"
             f"    interconnect: {{kind: {draw(st.sampled_from(KINDS))}, bandwidth: 9 GB/s}}\n"
@@ -63,6 +69,12 @@ def rooms(draw: st.DrawFn) -> Inventory:
         held = draw(st.lists(st.sampled_from([*names, *pools]), min_size=1, unique=True))
         sn, rest = [n for n in held if n in names], [n for n in held if n in pools]
         sections.append(f"  part{number}: {{supernodes: {sn}, pools: {rest}}}")
+    if draw(st.booleans()):
+        held = draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+        hosts = sorted(
+            {host for name in held for host in draw(st.sampled_from([ends[name], ends[name][:1]]))}
+        )
+        sections.append(f"  parts: {{hosts: {hosts}}}")
     return loads("version: 1\ncluster: c\n" + "\n".join(sections) + "\n")
 
 
