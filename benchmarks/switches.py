@@ -1,6 +1,6 @@
 """How long slurmctld takes to be up with many switches: it computes all their distances.
 
-    scripts/slurm-lab exec RELEASE -- .venv/bin/python benchmarks/switches.py
+    scripts/slurm-lab exec RELEASE -- .venv/bin/python -m benchmarks.switches
 
 Prints seconds from the start of a private slurmctld to its first answer.
 """

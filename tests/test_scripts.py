@@ -200,3 +200,12 @@ def test_slurm_lab_root_leaves_no_mount_behind() -> None:
     for release in roots:
         slurm_lab("exec", release, "--", "true")
     assert Path("/proc/self/mounts").read_text(encoding="utf-8") == before
+
+
+def test_each_benchmark_says_the_command_that_runs_it() -> None:
+    files = sorted((ROOT / "benchmarks").glob("*.py"))
+    programs = [file for file in files if '\nif __name__ == "__main__":\n' in file.read_text()]
+    assert len(programs) > 5
+    for file in programs:
+        head = file.read_text().split('"""')[1]
+        assert f"python -m benchmarks.{file.stem}" in head, f"{file.name} imports its neighbours"
