@@ -86,14 +86,14 @@ def test_an_unknown_command_offers_the_nearest() -> None:
 def test_check_reports_and_its_exit_code_is_a_verdict(tmp_path: Path) -> None:
     good = run("check", "-i", str(MIXED))
     assert (good.returncode, good.stderr) == (0, "")
-    first, last = good.stdout.splitlines()
-    assert first.endswith("add task_prolog under slurm [vendor-variable]")
-    assert last == f"{MIXED}: 24 nodes, 1 finding"
+    assert "warning vendor-variable" in good.stdout
+    assert "add task_prolog under slurm" in good.stdout
+    assert good.stdout.splitlines()[-1] == f"{MIXED}: 24 nodes, 1 warning, 1 note"
     path = tmp_path / "i.yaml"
     path.write_text(SMALL.replace("kind: fat-tree", "kind: fat-tree\n    oversubscription: 3"))
     unwise = run("check", "--json", "-i", str(path))
     assert unwise.returncode == 5
-    assert json.loads(unwise.stdout)[0]["rule"] == "oversubscription"
+    assert json.loads(unwise.stdout)["findings"][0]["rule"] == "oversubscription"
     path.write_text(SMALL.replace("cores: 48", "cors: 48"))
     broken = run("check", "-i", str(path))
     assert (broken.returncode, broken.stdout) == (4, "")

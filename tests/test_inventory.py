@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supernode_slurm.errors import ConfigError, SupernodeError
-from supernode_slurm.inventory import Inventory, lint, load, loads
+from supernode_slurm.inventory import Inventory, load, loads
 from supernode_slurm.inventory.build import json_schema
 from supernode_slurm.inventory.schema import InventoryFile
+from supernode_slurm.slurmconf.lint import lint
 
+TODAY = date(2026, 12, 1)
 SMALL = """\
 version: 1
 cluster: small
@@ -232,7 +235,11 @@ def test_rules_find_what_is_unwise() -> None:
     text = text.replace('"sn[2]", p]', "sn2]").replace("small: {pools: [p]", "small: {pools: [q]")
     text = text.replace("partitions:", "  - name: q\n    nodes: {hosts: q1, sockets: 1, cores: 1, "
                                        "memory: 9 GiB}\npartitions:")  # fmt: skip
-    found = [(item.rule, item.severity, item.where.line) for item in lint(loads(text))]
+    found = [
+        (item.rule, item.severity, item.where.line)
+        for item in lint(loads(text), TODAY)
+        if item.severity != "note"
+    ]
     assert found == [
         ("oversubscription", "error", 4),
         ("no-fabric", "warning", 14),
@@ -252,15 +259,17 @@ def test_the_schema_covers_every_key() -> None:
 
 def test_a_vendor_whose_variable_slurm_does_not_set_is_told_once() -> None:
     text = SMALL.replace("{a100: 8}", "{ascend910c: 16}")
-    found = [finding for finding in lint(loads(text)) if finding.rule == "vendor-variable"]
+    found = [finding for finding in lint(loads(text), TODAY) if finding.rule == "vendor-variable"]
     assert [finding.what for finding in found] == [
         "Slurm sets no ASCEND_RT_VISIBLE_DEVICES for ascend910c"
     ]
     text = text.replace("cluster:", "slurm: {task_prolog: /opt/p.sh}\ncluster:")
-    assert not [finding for finding in lint(loads(text)) if finding.rule == "vendor-variable"]
+    assert not [
+        finding for finding in lint(loads(text), TODAY) if finding.rule == "vendor-variable"
+    ]
 
 
 def test_a_site_without_a_default_partition_is_told() -> None:
-    assert not [f for f in lint(loads(SMALL)) if f.rule == "no-default"]
-    found = lint(loads(SMALL.replace(", default: true", "")))
+    assert not [f for f in lint(loads(SMALL), TODAY) if f.rule == "no-default"]
+    found = lint(loads(SMALL.replace(", default: true", "")), TODAY)
     assert [f.rule for f in found] == ["no-default"]

@@ -2,46 +2,69 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import click
 
 from . import common, room
 
+FOUND = 5
+"""The exit code where something counts."""
+
 
 @click.command()
 @common.inventory_option
+@common.release_option
 @common.json_option
-def command(inventory_path: Path | None, as_json: bool) -> int:
+@click.option("--all", "show_all", is_flag=True, help="Show what the inventory accepts as well.")
+@click.option("--strict", is_flag=True, help="Exit with 5 for warnings as well.")
+@click.option("--rules", "show_rules", is_flag=True, help="List the rules, and what they are for.")
+@click.option(
+    "--date",
+    "day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Judge what is due and what is accepted on this day [default: today].",
+)
+def command(
+    inventory_path: Path | None,
+    release: str | None,
+    as_json: bool,
+    show_all: bool,
+    strict: bool,
+    show_rules: bool,
+    day: date | None,
+) -> int:
     """Say what is wrong with an inventory.
 
-    Exit code 4 if the file is invalid, 5 if a rule finds an error.
-    """
-    from ..inventory import lint, load
-    from ..slurmconf import assumed_release
+    Exit code 4 if the file is invalid, 5 if a rule finds an error. What a site lives with stands
+    in its inventory, and counts no more:
 
+    \b
+      accept:
+        - rule: oversubscription
+          on: ib
+          why: the core is widened in May
+          until: 2027-05-31
+
+    \b
+    What will be due, and what would be wrong on another release of Slurm:
+      sn check -i room.yaml --date 2027-06-30
+      sn check -i room.yaml --release 26.05 --all
+    """
+    from ..inventory import load
+    from ..slurmconf.lint import RULES, lint
+    from . import check_text
+
+    if show_rules:
+        common.print_json(check_text.rules_json(RULES)) if as_json else check_text.rules(RULES)
+        return 0
     inventory = load(room.inventory_path(inventory_path))
-    assumed_release(inventory.release)
-    findings = lint(inventory)
+    today = date(day.year, day.month, day.day) if day else date.today()
+    findings = lint(inventory, today, release)
     if as_json:
-        common.print_json(
-            [
-                {
-                    "rule": item.rule,
-                    "severity": item.severity,
-                    "file": item.where.file,
-                    "line": item.where.line,
-                    "column": item.where.column,
-                    "what": item.what,
-                    "todo": item.todo,
-                }
-                for item in findings
-            ]
-        )
+        common.print_json(check_text.findings_json(inventory, release, findings))
     else:
-        for finding in findings:
-            click.echo(str(finding))
-        nodes = sum(len(domain.hosts) for domain in inventory.domains)
-        count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
-        click.echo(f"{inventory.source}: {nodes} nodes, {count}")
-    return 5 if any(finding.severity == "error" for finding in findings) else 0
+        check_text.findings(inventory, findings, RULES, show_all)
+    counting = {"error", "warning"} if strict else {"error"}
+    return FOUND if any(f.accepted is None and f.severity in counting for f in findings) else 0

@@ -2,7 +2,7 @@
 
 from .calibration import Calibration, Compared
 from .cards import GresDevice, gres_devices
-from .lint import Finding, lint
+from .lint import Finding
 from .load import load, loads
 from .model import (
     Devices,
@@ -67,7 +67,6 @@ __all__ = [
     "Switch",
     "Upkeep",
     "gres_devices",
-    "lint",
     "load",
     "loads",
 ]

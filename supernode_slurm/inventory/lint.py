@@ -1,16 +1,31 @@
-"""What is allowed but unwise: findings about a room, each with its rule and remedy."""
+"""What is allowed but unwise: rules as data, what they find, and what the site lives with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 
-from ..catalogue import platform_of
 from ..errors import Where
 from .model import Inventory
+from .upkeep import Acceptance
 
-TRAINING_OVERSUBSCRIPTION = 2.0
-"""Beyond it the core of the network holds up the gradient traffic of training jobs."""
+SEVERITIES = ("error", "warning", "note")
+"""The worst first. A note is no fault of the room: something that its admin must know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One case of what a rule looks for."""
+
+    where: Where
+    what: str
+    on: tuple[str, ...]
+    """Names of what it is about: each of them is enough to accept it by."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that it is about: all of them accept it as well."""
+    todo: str = ""
+    """Empty for the rule's remedy."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -20,84 +35,88 @@ class Finding:
     where: Where
     rule: str
     severity: str
-    """``error`` or ``warning``."""
+    """One of ``SEVERITIES``."""
     what: str
     todo: str
+    on: tuple[str, ...] = ()
+    """Names of what it is about."""
+    hosts: tuple[str, ...] = ()
+    accepted: Acceptance | None = field(default=None, compare=False)
+    """What the inventory says of it, None for nothing: then it counts."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.severity}: {self.what}; {self.todo} [{self.rule}]"
 
 
-def lint(inventory: Inventory) -> list[Finding]:
-    """Return what the rules find, in the order of the file."""
-    rules = (_oversubscribed, _unreachable, _unused, _undirected, _unseen)
-    return sorted(finding for rule in rules for finding in rule(inventory))
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What rules look at."""
+
+    inventory: Inventory
+    today: date
+    release: str
+    """Slurm's, like ``24.11``, or ``auto``."""
+    found: tuple[Finding, ...] = ()
+    """What the other rules found, for those that come last."""
+    names: tuple[str, ...] = ()
+    """Of the other rules, for those that come last."""
 
 
-def _oversubscribed(inventory: Inventory) -> Iterator[Finding]:
-    for fabric in inventory.fabrics:
-        if fabric.oversubscription > TRAINING_OVERSUBSCRIPTION:
-            yield Finding(
-                fabric.where,
-                "oversubscription",
-                "error",
-                f"fabric {fabric.name} is oversubscribed {fabric.oversubscription:g}:1",
-                f"training wants at most {TRAINING_OVERSUBSCRIPTION:g}:1",
-            )
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: what it looks for, why, and what to do about it."""
+
+    name: str
+    severity: str
+    reason: str
+    """Why it matters, in one line."""
+    remedy: str
+    find: Callable[[Subject], Iterable[Fault]]
 
 
-def _unreachable(inventory: Inventory) -> Iterator[Finding]:
-    for domain in inventory.domains if inventory.fabrics else ():
-        if not any(host in fabric.hosts for fabric in inventory.fabrics for host in domain.hosts):
-            yield Finding(
-                domain.where,
-                "no-fabric",
-                "warning",
-                f"{domain.name} hangs under no switch",
-                "no job can span it and other nodes; add it to a fabric's switches",
-            )
+def judge(subject: Subject, rules: Sequence[Rule], last: Sequence[Rule] = ()) -> list[Finding]:
+    """Return what rules find, in the order of the file, and mark what the inventory accepts.
+
+    ``last`` are rules that look at what the others found.
+    """
+    found = [_acceptance(subject, finding) for rule in rules for finding in _run(rule, subject)]
+    names = tuple(rule.name for rule in rules)
+    after = replace(subject, found=tuple(found), names=names)
+    return sorted([*found, *(finding for rule in last for finding in _run(rule, after))])
 
 
-def _unused(inventory: Inventory) -> Iterator[Finding]:
-    used = {name for partition in inventory.partitions for name in partition.members}
-    for domain in inventory.domains:
-        if domain.name not in used:
-            yield Finding(
-                domain.where,
-                "no-partition",
-                "warning",
-                f"{domain.name} is in no partition",
-                "nobody can submit to it; add it to one",
-            )
+def covers(item: Acceptance, finding: Finding) -> bool:
+    """Return whether an acceptance speaks of a finding, its day left aside."""
+    if item.rule != finding.rule:
+        return False
+    said = set(item.on)
+    return (
+        not said
+        or not said.isdisjoint(finding.on)
+        or (bool(finding.hosts) and said.issuperset(finding.hosts))
+    )
 
 
-def _undirected(inventory: Inventory) -> Iterator[Finding]:
-    partitions = inventory.partitions
-    if partitions and not any(partition.default for partition in partitions):
+def is_over(item: Acceptance, today: date) -> bool:
+    """Return whether the day up to which something is accepted has passed."""
+    return item.until is not None and today > item.until
+
+
+def _run(rule: Rule, subject: Subject) -> Iterable[Finding]:
+    for fault in rule.find(subject):
         yield Finding(
-            partitions[0].where,
-            "no-default",
-            "warning",
-            "no partition is the default",
-            "a job without --partition is refused; add default: true to one, "
-            "unless a partition of the site's own is it",
+            where=fault.where,
+            rule=rule.name,
+            severity=rule.severity,
+            what=fault.what,
+            todo=fault.todo or rule.remedy,
+            on=fault.on,
+            hosts=fault.hosts,
         )
 
 
-def _unseen(inventory: Inventory) -> Iterator[Finding]:
-    """Yield the first nodes of each vendor whose variable Slurm does not set."""
-    seen: set[str] = set()
-    for nodes in inventory.node_classes if inventory.slurm.task_prolog is None else ():
-        for item in nodes.devices:
-            vendor = platform_of(item.accelerator)
-            unset = vendor.slurm_env_flag == "no_gpu_env" or item.gres != "gpu"
-            if unset and vendor.vendor not in seen:
-                seen.add(vendor.vendor)
-                names = ", ".join(vendor.visible_env)
-                yield Finding(
-                    nodes.where,
-                    "vendor-variable",
-                    "warning",
-                    f"Slurm sets no {names} for {item.type}",
-                    "sn-launch does; for tasks without it add task_prolog under slurm",
-                )
+def _acceptance(subject: Subject, finding: Finding) -> Finding:
+    for item in subject.inventory.upkeep.accepted:
+        if covers(item, finding) and not is_over(item, subject.today):
+            return replace(finding, accepted=item)
+    return finding

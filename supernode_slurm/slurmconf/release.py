@@ -39,9 +39,25 @@ class Release:
     """cgroup.conf takes CgroupPlugin=disabled."""
     reconfigure_survives: bool = True
     """A bad file at reconfigure leaves the old slurmctld running."""
+    unknown_options: tuple[str, ...] = ()
+    """Keys of node and partition lines that slurmctld ends at, of those that a site may add.
+
+    Seen on 22.05; nobody has looked at 23.02 to 24.05, the later ones know all.
+    """
 
 
-_22_05 = Release("22.05", "bookworm", cgroup_disabled=False, reconfigure_survives=False)
+_22_05 = Release(
+    "22.05",
+    "bookworm",
+    cgroup_disabled=False,
+    reconfigure_survives=False,
+    unknown_options=(
+        "ExclusiveTopo",
+        "MaxCPUsPerSocket",
+        "PowerDownOnIdle",
+        "RestrictedCoresPerGPU",
+    ),
+)
 _23_11 = replace(
     _22_05,
     name="23.11",
@@ -49,6 +65,7 @@ _23_11 = replace(
     topologies=("tree", "block"),
     exact_blocks=True,
     reconfigure_survives=True,
+    unknown_options=(),
     gres_prefix="gres/",
 )
 _24_05 = replace(_23_11, name="24.05", exact_blocks=False, segment=True, cgroup_disabled=True)
@@ -62,7 +79,7 @@ _25_05 = replace(
 )
 _TABLE = (
     _22_05,
-    replace(_22_05, name="23.02", proven=""),
+    replace(_22_05, name="23.02", proven="", unknown_options=()),
     _23_11,
     _24_05,
     replace(_24_05, name="24.11", proven="trixie"),
