@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..errors import ConfigError, SlurmError
+from ..errors import ConfigError, SlurmError, Where
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,6 +49,11 @@ def release_name(given: str | None, declared: str) -> str:
         raise ConfigError.one(
             "slurm.release", f"auto, but no Slurm answers ({error})", "give --release"
         ) from error
+
+
+def place(where: Where) -> dict[str, Any]:
+    """Return a place for JSON."""
+    return {"file": where.file, "line": where.line, "column": where.column}
 
 
 def print_json(value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from .guard import tell
 
 if TYPE_CHECKING:
     from ..discovery import Imported
-    from ..errors import Where
 
 
 @click.command("import")
@@ -40,6 +40,25 @@ if TYPE_CHECKING:
     metavar="PATTERN",
     help="InfiniBand switches to leave out, like '*storage*'.",
 )
+@click.option(
+    "--update",
+    "update_name",
+    metavar="INVENTORY",
+    type=click.Path(),
+    help="Edit this inventory in place: show the changes, ask, and write.",
+)
+@click.option("--yes", is_flag=True, help="With --update: write without asking.")
+@click.option(
+    "--complete",
+    is_flag=True,
+    help="With --update: probes answered for all nodes; mark those that did not as absent.",
+)
+@click.option(
+    "--date",
+    "day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="With --update: the day since when hosts are absent [default: today].",
+)
 @common.json_option
 def command(
     sources: tuple[str, ...],
@@ -47,6 +66,10 @@ def command(
     accelerators: tuple[str, ...],
     adapters: tuple[str, ...],
     switches: tuple[str, ...],
+    update_name: str | None,
+    yes: bool,
+    complete: bool,
+    day: datetime | None,
     as_json: bool,
 ) -> int:
     """Make an inventory from Slurm's files, a running Slurm, probes or other tools' models.
@@ -62,6 +85,14 @@ def command(
     Each value says in a comment where it comes from. Authors' mistakes, sources that
     disagree, what an inventory cannot hold and what no source says are warnings. Exit
     code 4 if there is nothing to import, or a file that Slurm itself would refuse.
+
+    With --update an inventory is edited in place: comments, order and what a person wrote
+    stay, measured facts change. Exit code 5 if it differs and is not written: without a
+    terminal nothing is, unless --yes is given.
+
+    \b
+      clush -w @all sn-probe | sn import - --update site.yaml
+      sn import slurm: --update site.yaml --yes
     """
     from ..discovery import Wanted, import_sources
     from ..slurm import CliClient
@@ -72,6 +103,17 @@ def command(
     if output is not None:
         _refuse_existing(output)
     given = dict(map(_pair, accelerators))
+    if update_name is not None:
+        from ..discovery.refresh import Options
+        from . import update
+
+        if output is not None:
+            raise click.UsageError("--update edits one file, -o writes another: give one")
+        today = day.date() if day else date.today()
+        options = Options(today, given, complete, Wanted(adapters, switches))
+        return update.run(Path(update_name), sources, options, yes=yes, as_json=as_json)
+    if yes or complete or day:
+        raise click.UsageError("--yes, --complete and --date are for --update INVENTORY")
     imported = import_sources(
         sources, given, lambda: CliClient(os.environ), Wanted(adapters, switches)
     )
@@ -127,7 +169,7 @@ def _as_json(imported: Imported) -> dict[str, Any]:
             {
                 "path": path,
                 "value": leaf.value,
-                "origin": list(map(_place, leaf.origin)),
+                "origin": list(map(common.place, leaf.origin)),
                 "remark": leaf.remark,
             }
             for path, leaf in imported.facts
@@ -135,14 +177,10 @@ def _as_json(imported: Imported) -> dict[str, Any]:
         "remarks": [
             {
                 "kind": remark.kind,
-                **_place(remark.problem.where),
+                **common.place(remark.problem.where),
                 "what": remark.problem.what,
                 "todo": remark.problem.todo,
             }
             for remark in imported.remarks
         ],
     }
-
-
-def _place(where: Where) -> dict[str, Any]:
-    return {"file": where.file, "line": where.line, "column": where.column}

@@ -35,7 +35,7 @@ def _class_at_start(sections: list[Section]) -> tuple[int, list[str]]:
     names = [_text(section["name"]) for section in sections]
     tails = [hostlist.digit_tail(name) for name in names]
     stem = names[0].removesuffix(tails[0]) if tails[0] else ""
-    options = [_patterns(text, tails[0]) for text in _hosts(sections[0])]
+    options = [places_of_number(text, tails[0]) for text in _hosts(sections[0])]
     size = 1
     for section, name, tail in zip(sections[1:], names[1:], tails[1:], strict=True):
         left = [
@@ -62,7 +62,7 @@ def _merged(sections: list[Section], patterns: list[str]) -> Tree:
     return merged
 
 
-def _patterns(text: str, number: str) -> list[str]:
+def places_of_number(text: str, number: str) -> list[str]:
     """Return the texts in which ``{n}`` stands for a number, one for each place of it."""
     found = []
     start = text.find(number) if number else -1

@@ -37,6 +37,7 @@ def merge_live(files: Room, live: Room) -> Room:
     _partitions(files, live)
     _topologies(files, live)
     files.remarks += live.remarks
+    files.silent |= live.silent
     return files
 
 
@@ -71,6 +72,7 @@ def _nodes(files: Room, live: Room, twin: bool) -> None:
         if gone:
             what = "{hosts} stand in slurm.conf, slurmctld does not know them"
             files.of_hosts("disagreement", Problem(node.where, what, _TODO), gone)
+            files.gone.update(gone)
         found += [_changed(node, tuple(hosts), keys) for keys, hosts in changed.items()]
     for host, node in runs.items():
         if host not in known and host not in away:

@@ -151,6 +151,10 @@ class Room:
     """By host the GUIDs of its network cards and their ports: 16 hexadecimal digits, small."""
     subnets: list[tuple[str, Subnet]] = field(default_factory=list)
     """What ibnetdiscover printed, each with its source, until all sources are read."""
+    gone: set[str] = field(default_factory=set)
+    """Hosts of files that the running Slurm does not know."""
+    silent: set[str] = field(default_factory=set)
+    """Hosts that a running Slurm knows, and that do not answer it."""
     probes: dict[str, Probe] = field(default_factory=dict)
     """Answers of sn-probe by host, until all sources are read."""
     measured: dict[str, tuple[Measured, Where]] = field(default_factory=dict)

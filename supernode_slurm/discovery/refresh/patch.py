@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...errors import SupernodeError
@@ -64,6 +64,40 @@ def patched(text: str, root: Item, source: str) -> str:
 def _cannot(text: str, position: int, source: str) -> str:
     line = text.count("\n", 0, position) + 1
     return f"{source}:{line}: is written in a way that cannot be changed in place; edit it by hand"
+
+
+def as_list(text: str, item: Item) -> str:
+    """Return a text in which a mapping is the only entry of a list."""
+    head, text = text[: text.startswith(BOM)], text.removeprefix(BOM)
+    span = _span(item)
+    start, end = span.start, span.end
+    line = text.rfind("\n", 0, start) + 1
+    if not isinstance(item.value, dict) or (span.flow and _in_braces(text, start)):
+        return f"{head}{text[:start]}[{text[start:end]}]{text[end:]}"
+    if span.flow or span.anchor or span.alias:
+        eol = "\r\n" if text[line - 2 : line] == "\r\n" else "\n"
+        bare = len(text[line:]) - len(text[line:].lstrip(" "))
+        while text[line + bare : line + bare + 2] == "- ":
+            bare += 2
+        before = text[:start].rstrip(" ")
+        return f"{head}{before}{eol}{' ' * (bare + 2)}- {text[start:]}"
+    lines = text[start:end].split("\n")
+    body = "\n".join([lines[0], *(f"  {rest}" if rest.strip() else rest for rest in lines[1:])])
+    return f"{head}{text[:start]}- {body}{text[end:]}"
+
+
+def _in_braces(text: str, position: int) -> bool:
+    """Return whether a value on its line stands inside braces that were opened before it."""
+    import yaml
+
+    depth = 0
+    for token in yaml.scan(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if token.start_mark.index >= position:
+            break
+        name = type(token).__name__
+        depth += name.startswith("Flow") and name.endswith("StartToken")
+        depth -= name.startswith("Flow") and name.endswith("EndToken")
+    return depth > 0
 
 
 def same(one: object, other: object) -> bool:
@@ -165,7 +199,18 @@ class _Patcher:
                 column = self._column(next(iter(starts.values())))
                 lines = [block_lines(key, values[key], column, self._style) for key in added]
                 first = next(starts[key] for key in old if key in kept)
+                if item is self._root and end is not None and self._is_airy(starts.values()):
+                    lines = [["", *entry] for entry in lines]
                 yield self._in_block(lines, end, first, column)
+
+    def _is_airy(self, starts: Iterable[int]) -> bool:
+        """Return whether an empty line stands before the last key of the file."""
+        head = self._line_start(max(starts))
+        above = self._text[self._line_start(head - 1) : head] if head else "x"
+        while above.startswith("#"):
+            head = self._line_start(head - 1)
+            above = self._text[self._line_start(head - 1) : head] if head else "x"
+        return not above.strip()
 
     def _pair(self, key: str, value: Item) -> str:
         return f"{self._style.scalar(key)}: {flow_text(value, self._style)}"

@@ -30,9 +30,9 @@ class Span:
     """Of a scalar as it was written."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Item:
-    """A value of the tree; without a span it is not in the text yet."""
+    """A value of the tree, equal to itself alone; without a span it is not in the text yet."""
 
     value: Scalar | list[Item] | dict[str, Item]
     span: Span | None = None
@@ -86,7 +86,9 @@ def new(value: object) -> Item:
         return Item({str(key): new(held) for key, held in value.items()})
     if isinstance(value, (list, tuple)):
         return Item([new(held) for held in value])
-    if value is None or isinstance(value, (str, int, float, bool)):
+    if isinstance(value, str):
+        return Item(str(value))  # without the place that a text of a file knows
+    if value is None or isinstance(value, (int, float, bool)):
         return Item(value)
     raise TypeError(f"{type(value).__name__} stands in no inventory")
 
