@@ -68,6 +68,7 @@ ensure_venv() {
         "$venv/bin/python" -c '' 2>/dev/null; then
         return
     fi
+    [[ -n $extras || $have != *" "* ]] || extras=${have#* } # a renewed venv loses nothing
     if ! "$python" -c 'import ensurepip' 2>/dev/null; then
         can_apt || die 1 "$python cannot make venvs: install the package python3-venv"
         apt_install python3-venv

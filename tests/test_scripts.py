@@ -209,3 +209,25 @@ def test_each_benchmark_says_the_command_that_runs_it() -> None:
     for file in programs:
         head = file.read_text().split('"""')[1]
         assert f"python -m benchmarks.{file.stem}" in head, f"{file.name} imports its neighbours"
+
+
+def test_a_venv_that_is_renewed_keeps_the_extras_that_it_had(tmp_path: Path) -> None:
+    scripts = copy_scripts(tmp_path)
+    for name in ("setup.cfg", "pyproject.toml"):
+        (tmp_path / name).write_text("")
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {log}
+case "$2" in
+    venv) mkdir -p "$4/bin"; cp {python} "$4/bin/python" ;;
+    *realpath*) echo {python} ;;
+esac
+"""
+    )
+    python.chmod(0o755)
+    lines = f"source {scripts}/lib.sh; ensure_venv test,dev; echo >> {tmp_path}/setup.cfg"
+    script = f"{lines}; echo renewed >> {log}; ensure_venv ''"
+    result = run(["bash", "-euc", script], PYTHON=str(python), SLURM_LAB_ROOT="")
+    assert result.returncode == 0, result.stderr
+    assert f"-e {tmp_path}[test,dev]" in log.read_text().partition("renewed")[2]
