@@ -13,6 +13,7 @@ from .. import __version__
 from .guard import guarded
 
 COMMANDS = {
+    "apply": "Install an inventory's configuration, and prove that Slurm runs it.",
     "calibrate": "Predict recorded runs, show the error, and fit the site's constants to them.",
     "check": "Say what is wrong with an inventory.",
     "generate": "Write Slurm's configuration files for an inventory.",

@@ -13,6 +13,7 @@ from .access import (
     usable_partitions,
 )
 from .client import CliClient
+from .control import CliController, Controller
 from .lookup import one_cluster
 from .model import (
     Allocated,
@@ -25,6 +26,7 @@ from .model import (
     LiveNode,
     LivePartition,
     LiveTopology,
+    Loop,
     Reservation,
     Switch,
 )
@@ -38,12 +40,15 @@ __all__ = [
     "Block",
     "Charge",
     "CliClient",
+    "CliController",
+    "Controller",
     "Gres",
     "JobId",
     "LiveJob",
     "LiveNode",
     "LivePartition",
     "LiveTopology",
+    "Loop",
     "Patience",
     "Reservation",
     "SlurmClient",

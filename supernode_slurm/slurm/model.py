@@ -221,11 +221,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A ring or a torus."""
+
+    name: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LiveTopology:
-    """What Slurm knows of its network; both empty where it knows nothing, or has no words."""
+    """What Slurm knows of its network; all empty where it knows nothing, or has no words."""
 
     switches: tuple[Switch, ...]
     blocks: tuple[Block, ...]
+    loops: tuple[Loop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from .model import (
     LiveNode,
     LivePartition,
     LiveTopology,
+    Loop,
     Reservation,
     Switch,
 )
@@ -142,7 +143,7 @@ def reservations(text: str) -> tuple[Reservation, ...]:
 
 
 def topology(text: str) -> LiveTopology:
-    """Return what ``scontrol -o show topology`` prints of trees and blocks."""
+    """Return what ``scontrol -o show topology`` prints of its groups."""
     switches = tuple(
         Switch(
             name=record["SwitchName"],
@@ -156,7 +157,12 @@ def topology(text: str) -> LiveTopology:
         Block(record["BlockName"], _hosts(record.get("Nodes")), number(record.get("BlockSize")))
         for record in records(text, "BlockName")
     )
-    return LiveTopology(switches, blocks)
+    loops = tuple(
+        Loop(record[key], _hosts(record.get("Nodes")))
+        for key in ("RingName", "TorusName")
+        for record in records(text, key)
+    )
+    return LiveTopology(switches, blocks, loops)
 
 
 def config(text: str) -> dict[str, str]:
@@ -241,12 +247,12 @@ def _job_row(cells: list[str], cluster: str) -> LiveJob:
 
 def _job_id(record: Record, cluster: str) -> JobId:
     if "HetJobId" in record:
-        return JobId(int(record["HetJobId"]), int(record["HetJobOffset"]), cluster=cluster)
+        return JobId(_whole(record, "HetJobId"), _whole(record, "HetJobOffset"), cluster=cluster)
     if "ArrayJobId" in record:
         task = record.get("ArrayTaskId", "")
         text = f"[{task}]" if re.search(r"[,%:-]", task) else task
-        return JobId(int(record["ArrayJobId"]), task=text, cluster=cluster)
-    return JobId(int(record["JobId"]), cluster=cluster)
+        return JobId(_whole(record, "ArrayJobId"), task=text, cluster=cluster)
+    return JobId(_whole(record, "JobId"), cluster=cluster)
 
 
 def _needed(record: Record, key: str, what: str) -> str:
@@ -262,7 +268,17 @@ def _text(value: str | None) -> str:
 
 
 def _hosts(value: str | None) -> tuple[str, ...]:
-    return tuple(hostlist.expand(_text(value))) if _text(value) else ()
+    try:
+        return tuple(hostlist.expand(_text(value))) if _text(value) else ()
+    except ValueError as error:
+        raise SlurmError(f"cannot read a host list of Slurm's: {error}") from error
+
+
+def _whole(record: Record, key: str) -> int:
+    text = record.get(key, "")
+    if not re.fullmatch("[0-9]{1,10}", text):
+        raise SlurmError(f"cannot read {key}={text:.40} of a job")
+    return int(text)
 
 
 def _list(value: str | None) -> tuple[str, ...]:

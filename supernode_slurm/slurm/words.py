@@ -10,6 +10,9 @@ from .records import NOTHING
 
 _SCALE = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _GRES_WORD = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_WHOLE = re.compile(r"[0-9]{1,18}\Z")
+_MOST_INDEXES = 1024
+"""Devices of a node whose indexes are read: Slurm takes no more files of a GRES."""
 _COUNT = re.compile(r"([0-9]+)([KMG]?)\Z")
 _MOST_DIGITS = 15
 _FLAG_MARKS = re.compile(r"[*~#!%$@^+-]+\Z")
@@ -72,7 +75,7 @@ def exit_code(text: str) -> int:
 
 def number(value: str | None) -> int:
     """Return a number, 0 for what is none."""
-    return int(value) if value and value.isdigit() else 0
+    return int(value) if value and _WHOLE.match(value) else 0
 
 
 def _gres_item(text: str) -> Gres:
@@ -91,6 +94,6 @@ def _indexes(text: str) -> tuple[int, ...]:
     found: list[int] = []
     for part in text.split(","):
         low, _, high = part.partition("-")
-        if low.isdigit() and (high or low).isdigit():
-            found += range(int(low), int(high or low) + 1)
+        if _WHOLE.match(low) and _WHOLE.match(high or low):
+            found += range(int(low), min(int(high or low), int(low) + _MOST_INDEXES) + 1)
     return tuple(found)
