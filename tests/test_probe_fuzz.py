@@ -6,7 +6,6 @@ SN_FUZZ is how many inputs each reader gets.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +16,9 @@ from supernode_slurm.discovery import import_sources
 from supernode_slurm.errors import ConfigError
 from supernode_slurm.probe import amd, ascend, host, network, nvidia, others, software
 from supernode_slurm.slurm import CliClient
+from tests.mangled import COUNT, mangled
 from tests.probe_samples import H100, line, real, shape
 
-COUNT = int(os.environ.get("SN_FUZZ", "300"))
-ODD = (
-    *("", "\0", "\x1b[", "::", " : ", "|", "\t", "\r\n", "\u2502", "\u0663", "N/A", "-1", "0x"),
-    *("9" * 400, "1e999", "{", "}" * 40, "<gpu>", "</gpu>", "&amp;", '"', "'", ",,,", "[" * 99),
-    *("GPU 0", "Port 1:", "CA 'x'", "card0", "=", "\ufffd", "\ud7ff", "a" * 9000, "\n" * 50),
-)
 READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "xml": (
         nvidia.read_xml,
@@ -73,29 +67,6 @@ MADE: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "ofed": (software.read_ofed, ("MLNX_OFED_LINUX-5.8-2.0.3.0:\n",)),
     "install info": (ascend.read_install_info, ("package=x\nversion=8.0.RC2\n",)),
 }
-
-
-def mangled(text: str, choose: random.Random) -> str:
-    """Return a text cut, doubled, shuffled or sprinkled with what no tool prints."""
-    for _ in range(choose.randint(1, 8)):
-        at = choose.randint(0, len(text))
-        to = min(len(text), at + choose.choice((1, 5, 50, 500)))
-        kind = choose.randrange(6)
-        if kind == 0:
-            text = text[:at]
-        elif kind == 1:
-            text = text[:at] + choose.choice(ODD) + text[at:]
-        elif kind == 2:
-            text = text[:at] + text[to:]
-        elif kind == 3:
-            text = text[:to] + text[at:to] * choose.randint(1, 5) + text[to:]
-        elif kind == 4:
-            text = text[:at] + choose.choice(ODD) + text[to:]
-        else:
-            lines = text.split("\n")
-            choose.shuffle(lines)
-            text = "\n".join(lines[: choose.randint(1, len(lines))])
-    return text[:200_000]
 
 
 @pytest.mark.parametrize("name", [*READERS, *MADE])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from .. import hostlist
@@ -89,7 +89,7 @@ def add_memberships(room: Room, found: Iterable[Membership], fabric: str, kind: 
         room.scale_ups.append(ScaleUpFacts(names[domain], tuple(hosts), (), where, kind))
 
 
-def _by_hosts(domains: Mapping[str, Sequence[str]], known: Collection[str]) -> dict[str, str]:
+def _by_hosts(domains: Mapping[str, Sequence[str]], known: Set[str]) -> dict[str, str]:
     found = {}
     for name, hosts in domains.items():
         stem = _stem(hosts)
