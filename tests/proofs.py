@@ -242,7 +242,8 @@ class Proof:
         self._drain(self._down)
         found = []
         for batch in batches:
-            found += self._round([job for group in batch for job in self._whole(group)])
+            whole = [job for group in batch for job in self._whole(group)]
+            found += self._round(*[[job for job in whole if job.what == w] for w in (WHOLE, BY_US)])
             found += self._round([job for group in batch for job in self._two(group)])
         for group in self.groups:
             self._drain(frozenset(self._one_of_each(group)))
@@ -255,6 +256,13 @@ class Proof:
         gres = ",".join(f"{name}:{kind}:{count}" for name, kind, count in group.cards)
         asked = (f"--partition={group.partition}", f"--nodes={nodes}", "--exclusive")
         return (*asked, f"--gres={gres}")
+
+    def first_refused(self, group: Group) -> int | None:
+        """Return the fewest whole nodes of a group that sbatch refuses, None if it takes all."""
+        up = [host for host in group.hosts if host not in self._down]
+        return next(
+            (n for n in range(1, len(up) + 1) if refused(self._twin, *self.plain(group, n))), None
+        )
 
     def by_us(self, group: Group, nodes: int) -> tuple[str, ...]:
         """Return the arguments that sn-submit gives sbatch for the same."""
@@ -298,14 +306,20 @@ class Proof:
             ask(self._twin, "scontrol", "update", names, "state=drain", "reason=proof")
             self._down |= hosts
 
-    def _round(self, jobs: Sequence[Job]) -> list[Placed]:
-        """Submit jobs, wait until the scheduler has placed them or has not, and cancel them."""
+    def _round(self, *waves: Sequence[Job]) -> list[Placed]:
+        """Submit jobs, each wave once the one before has its place or has none; cancel them all."""
         wrap = ("--output=/dev/null", "--wrap=true")
-        names = [str(self._client.submit([*job.argv, *wrap])) for job in jobs]
-        seen = self._settled(names)
-        if names:
-            ask(self._twin, "scancel", *names)
-        return [Placed(job, *seen[name], self._down) for name, job in zip(names, jobs, strict=True)]
+        found, every = [], []
+        for jobs in waves:
+            names = [str(self._client.submit([*job.argv, *wrap])) for job in jobs]
+            seen = self._settled(names)
+            every += names
+            found += [
+                Placed(job, *seen[name], self._down) for name, job in zip(names, jobs, strict=True)
+            ]
+        if every:
+            ask(self._twin, "scancel", *every)
+        return found
 
     def _settled(self, names: Iterable[str]) -> dict[str, tuple[Hosts, str]]:
         """Return the hosts of each job, and why it waits."""
@@ -337,25 +351,28 @@ def _disjoint(every: Iterable[Group]) -> list[list[Group]]:
     return batches
 
 
-def row(release: str, name: str, group: Group, placed: Sequence[Placed]) -> list[str]:
-    """Return a row of the table: where the jobs of a group went."""
+def row(
+    release: str, name: str, group: Group, placed: Sequence[Placed], first: int | None
+) -> list[str]:
+    """Return a row of the table: where the jobs of a group went, and the first refused size.
+
+    Of jobs that are submitted together it shows the places, and not which job got which.
+    """
     mine = [item for item in placed if item.job.group == group]
-    where = {what: "" for what in (WHOLE, BY_US, TWO, ONE_DOWN)}
-    for item in mine:
-        held = hostlist.fold(group.held(item.hosts)) or "waits"
-        where[item.job.what] += f"{', ' if where[item.job.what] else ''}{held}"
     cells = []
-    for what, text in where.items():
-        nodes = next((item.job.nodes for item in mine if item.job.what == what), 0)
-        cells.append(f"{nodes}: {text}" if nodes else "-")
+    for what in (WHOLE, BY_US, TWO, ONE_DOWN):
+        jobs = [item for item in mine if item.job.what == what]
+        held = sorted(hostlist.fold(group.held(item.hosts)) or "waits" for item in jobs)
+        cells.append(f"{jobs[0].job.nodes}: {', '.join(held)}" if jobs else "-")
     whole = max(map(len, group.units.values()))
     sizes = f"{group.size} of {whole}"
-    return [release, name, group.partition, group.topology, sizes, *cells]
+    return [release, name, group.partition, group.topology, sizes, *cells, str(first or "-")]
 
 
 def main() -> int:
     """Print where the jobs of every inventory go on the Slurm on PATH; return the exit code."""
-    head = ["Slurm", "inventory", "partition", "topology", "block", WHOLE, BY_US, TWO, ONE_DOWN]
+    head = ["Slurm", "inventory", "partition", "topology", "block"]
+    head += [WHOLE, BY_US, TWO, ONE_DOWN, "refused from"]
     rows, problems = [head, ["---"] * len(head)], []
     release = find_release(installed_release())
     for path in INVENTORIES:
@@ -363,8 +380,12 @@ def main() -> int:
         generated = generate(room, release)
         with Twin(TwinSpec(site_files(room, generated))) as twin:
             proof = Proof(room, generated, twin)
+            first = [proof.first_refused(group) for group in proof.groups]
             placed = proof.run()
-        rows += [row(release.name, path.stem, group, placed) for group in proof.groups]
+        rows += [
+            row(release.name, path.stem, group, placed, size)
+            for group, size in zip(proof.groups, first, strict=True)
+        ]
         problems += [f"{path.stem}: {item.wrong}" for item in placed if item.wrong]
     print("\n".join(f"| {' | '.join(cells)} |" for cells in rows))
     for problem in problems:
