@@ -228,6 +228,13 @@ CASES = {
     "unknown select plugin": deadly(
         added("SelectType=select/nope"), "Can't find plugin|initialize node selection plugin"
     ),
+    "select/linear beside a tree": Case(
+        twin_samples.files(),
+        "select/linear with topology/tree is not supported",
+        dies=BLOCK,
+        on=BLOCK,
+        site="SelectType=select/linear\n",
+    ),
     "unknown topology plugin": deadly(
         changed(MAIN, "topology/tree", "topology/nope"), "(?i)initialize topology plugin"
     ),
