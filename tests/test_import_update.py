@@ -92,6 +92,11 @@ def test_files_of_an_older_inventory_are_no_evidence(tmp_path: Path) -> None:
     newer = text.replace("memory: 250 GiB", "memory: 240 GiB").replace("n[01-08]", "n[01-09]")
     newer = newer.replace('sw2: ["n[05-08]"', 'sw2: ["n[05-09]"')
     assert updated(newer, tmp_path).new == newer
+    moved = text.replace('sw1: ["n[01-04]"', 'sw1: ["n[01-03]"')
+    moved = moved.replace("n[05-08]", "n[04-08]").replace("h100-pcie: 2", "h100-pcie: 1")
+        "h100-pcie: 2", "h100-pcie: 1"
+    )
+    assert updated(moved, tmp_path).new == moved
 
 
 # What machines are

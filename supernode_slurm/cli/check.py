@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import click
@@ -16,6 +16,11 @@ FOUND = 5
 @click.command()
 @common.inventory_option
 @common.release_option
+@click.option(
+    "--against",
+    metavar="live|FILE|DIR",
+    help="Say how it differs from the running Slurm, from slurm.conf, or from probes.",
+)
 @common.json_option
 @click.option("--all", "show_all", is_flag=True, help="Show what the inventory accepts as well.")
 @click.option("--strict", is_flag=True, help="Exit with 5 for warnings as well.")
@@ -29,11 +34,12 @@ FOUND = 5
 def command(
     inventory_path: Path | None,
     release: str | None,
+    against: str | None,
     as_json: bool,
     show_all: bool,
     strict: bool,
     show_rules: bool,
-    day: date | None,
+    day: datetime | None,
 ) -> int:
     """Say what is wrong with an inventory.
 
@@ -51,16 +57,27 @@ def command(
     What will be due, and what would be wrong on another release of Slurm:
       sn check -i room.yaml --date 2027-06-30
       sn check -i room.yaml --release 26.05 --all
+
+    \b
+    With --against: where the inventory and what runs differ, and what to do; exit code 5
+    if they do, nodes that are drained or down told apart:
+      sn check -i room.yaml --against live
+      sn check -i room.yaml --against /etc/slurm
     """
     from ..inventory import load
     from ..slurmconf.lint import RULES, lint
     from . import check_text
 
+    if against is not None:
+        from . import drift
+
+        path, today = room.inventory_path(inventory_path), day.date() if day else date.today()
+        return drift.run(path, against, today, as_json=as_json, show_all=show_all)
     if show_rules:
         common.print_json(check_text.rules_json(RULES)) if as_json else check_text.rules(RULES)
         return 0
     inventory = load(room.inventory_path(inventory_path))
-    today = date(day.year, day.month, day.day) if day else date.today()
+    today = day.date() if day else date.today()
     findings = lint(inventory, today, release)
     if as_json:
         common.print_json(check_text.findings_json(inventory, release, findings))

@@ -111,7 +111,7 @@ def _changes(
     tests: dict[str, Callable[[Keys], object]] = {
         "gres": _gres,
         "features": _features,
-        "weight": _weight,
+        "weight": weight_of,
     }
     if not twin:
         tests["state"] = _is_cloud
@@ -145,7 +145,8 @@ def _features(keys: Keys) -> object:
     return {name for name in _text(_either(keys, "features")).split(",") if name}
 
 
-def _weight(keys: Keys) -> object:
+def weight_of(keys: Keys) -> str:
+    """Return the weight of a node, as Slurm has it where none is given."""
     return _text(keys.get("weight")) or "1"
 
 
@@ -174,7 +175,7 @@ def _partitions(files: Room, live: Room) -> None:
 
 def _merged_partition(room: Room, written: PartitionFacts, here: PartitionFacts) -> PartitionFacts:
     keys = dict(written.keys)
-    for key, value_of in _OF_PARTITION.items():
+    for key, value_of in OF_PARTITION.items():
         if value_of(keys) != value_of(here.keys):
             says, runs = _text(keys.get(key)) or "none", _text(here.keys.get(key)) or "none"
             what = f"{key} of partition {written.name}: {says} in the file, {runs} runs"
@@ -257,7 +258,7 @@ def _word(key: str, usual: str) -> Callable[[Keys], object]:
     return lambda keys: (_text(keys.get(key)) or usual).upper()
 
 
-_OF_PARTITION: Mapping[str, Callable[[Keys], object]] = {
+OF_PARTITION: Mapping[str, Callable[[Keys], object]] = {
     "maxtime": _limit,
     "default": _is_default,
     "state": _word("state", "UP"),

@@ -9,10 +9,13 @@ from ..errors import nearest
 from .lint import Fault, Rule, Subject, covers, is_over
 from .upkeep import Acceptance
 
+ELSEWHERE = "drift-"
+"""How rules begin that need something to hold the inventory against."""
+
 
 def _unknown(subject: Subject) -> Iterator[Fault]:
     for item in subject.inventory.upkeep.accepted:
-        if item.rule not in subject.names:
+        if item.rule not in subject.names and not item.rule.startswith(ELSEWHERE):
             what = f"accepts '{item.rule}', which is no rule"
             todo = f"{nearest(item.rule, subject.names)} 'sn check --rules' lists all"
             yield Fault(item.where, what, (item.rule,), todo=todo)
@@ -36,8 +39,8 @@ def _unused(subject: Subject) -> Iterator[Fault]:
             for name in other.on or other.hosts
         }
         todo = f"its findings are about {hostlist.fold(sorted(others))}" if others else ""
-        yield Fault(item.where, f"nothing is found that accepts {_shown(item)}", (item.rule,),
-                    todo=todo)  # fmt: skip
+        what = f"{_shown(item)} is accepted, and nothing of it found"
+        yield Fault(item.where, what, (item.rule,), todo=todo)
 
 
 def _found(subject: Subject, item: Acceptance) -> bool:

@@ -42,7 +42,8 @@ def write_partitions(sheet: Sheet, told: Told, away: Collection[str], log: Log) 
 
 
 def _origin(told: Told, name: str) -> Sequence[Where]:
-    return [item.where for item in told.room.partitions if item.name == name]
+    found = [item for item in told.room.partitions if item.name == name]
+    return [item.keys["nodes"].where if "nodes" in item.keys else item.where for item in found]
 
 
 class _Nodes:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from ...errors import Where
 from ...inventory import Devices, Fabric, Inventory, OtherGres, Supernode
+from ...slurmconf.facts import is_ours
 from ..importer import Imported
-from ..live import SOURCE
+from ..live import PLACE, SOURCE
 from ..machines import Host, find_hosts
 from ..records import Records
 from ..room import Keys, NodeFacts, Room
@@ -95,23 +96,30 @@ class Sources:
     """Sources that were read once, to be held against an inventory as it changes."""
 
     def __init__(
-        self, imported: Imported, given: Mapping[str, str], *, live: bool, complete: bool
+        self,
+        imported: Imported,
+        given: Mapping[str, str],
+        *,
+        live: bool,
+        complete: bool,
+        trusts_ours: bool = False,
     ) -> None:
         """Take what was imported, and the accelerators of GRES types.
 
         ``live`` says that a running Slurm is among the sources, ``complete`` that they name
-        all hosts.
+        all hosts, ``trusts_ours`` that files of ours are evidence of what Slurm has.
         """
         self._imported = imported
         self._live = live
         self._complete = complete
         room = imported.room
+        room.ours |= {name for name in room.sources if _is_our_file(name)}
         records = Records(room)
         self._hosts = find_hosts(room, records, given)
         self._lines = {host: node for node in room.nodes for host in node.hosts}
         self._is_config = room.has_slurm_conf and bool(room.partitions)
         self._seen = {
-            name: _seen(room, records, host, self._lines.get(name), self._is_config)
+            name: _seen(room, records, host, self._lines.get(name), (self._is_config, trusts_ours))
             for name, host in self._hosts.items()
             if name not in room.gone
         }
@@ -158,6 +166,15 @@ class Sources:
         return frozenset(ours & room.gone)
 
 
+def _is_our_file(name: str) -> bool:
+    """Return whether a source is a file that ``sn generate`` wrote, of any kind."""
+    try:
+        with open(name, encoding="utf-8", errors="replace") as stream:
+            return is_ours(stream.read(200))
+    except OSError:
+        return False
+
+
 def _is_news(room: Room, line: NodeFacts | None, host: str) -> bool:
     """Return whether a host that the inventory lacks is new: not the site's own, nor taken out."""
     if host in room.measured or line is None or line.where.file == SOURCE:
@@ -180,13 +197,21 @@ def _fabrics(imported: Imported) -> tuple[Fabric, ...]:
     )
 
 
-def _seen(room: Room, records: Records, host: Host, line: NodeFacts | None, is_whole: bool) -> Seen:
+def _seen(
+    room: Room,
+    records: Records,
+    host: Host,
+    line: NodeFacts | None,
+    trust: tuple[bool, bool],
+) -> Seen:
+    """Return what is said of a host; ``trust``: a whole configuration, and files of ours."""
+    is_whole, trusts_ours = trust
     machine = host.machine
     measured = room.measured[host.name][0] if host.name in room.measured else None
     keys = line.keys if line else {}
 
     def is_said(key: str) -> bool:
-        return not (line and line.ours) or _runs(keys, key)
+        return trusts_ours or not (line and line.ours) or _runs(keys, key)
 
     shape = {}
     for name, (word, key) in _SHAPE.items():
@@ -202,7 +227,8 @@ def _seen(room: Room, records: Records, host: Host, line: NodeFacts | None, is_w
         if is_said("gres") and (is_whole or "gres" in keys or records.names(host.name)):
             devices = machine.devices
         found = records.of(records.signature(host.name))
-        has_files = any(item.devices and item.where.file not in room.ours for item in found)
+        ours = set() if trusts_ours else room.ours
+        has_files = any(item.devices and item.where.file not in ours for item in found)
     is_config = is_whole and bool(keys)
     return Seen(
         shape=shape,
@@ -214,8 +240,14 @@ def _seen(room: Room, records: Records, host: Host, line: NodeFacts | None, is_w
         features=machine.features if is_config and is_said("features") else None,
         cloud=machine.cloud if is_config and is_said("state") and not _is_twin(room) else None,
         adapters=machine.adapters,
-        origin=host.origin,
+        origin=host.origin if is_said("") else _places(room, host),
     )
+
+
+def _places(room: Room, host: Host) -> tuple[Where, ...]:
+    """Return who says something of a host besides our own files."""
+    places = tuple(place for place in host.origin if place.file not in room.ours)
+    return places or (PLACE,)
 
 
 def _runs(keys: Keys, key: str) -> bool:
