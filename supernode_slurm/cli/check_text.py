@@ -69,19 +69,14 @@ def findings(
     for _, group in groupby(sorted(counting, key=rank), key=rank):
         _print_rule(list(group), rules, width)
     accepted = [item for item in found if item.accepted is not None]
-    for item in accepted if show_all else ():
-        click.echo(_head("accepted", item.rule))
-        _print_item(item, width)
-        said = item.accepted
-        if said is not None:
-            until = f" (until {said.until})" if said.until else ""
-            _wrap(f"{said.why}{until}", width, "    why: ")
+    for _, group in groupby(sorted(accepted, key=rank) if show_all else (), key=rank):
+        _print_accepted(list(group), width)
     counts = Counter(item.severity for item in counting)
     shown = [_count(counts[name], name) for name in SEVERITIES if counts[name]]
     if accepted:
         shown.append(f"{len(accepted)} accepted{'' if show_all else ' (--all shows them)'}")
     words = ", ".join(shown) or "nothing found"
-    click.echo(f"{inventory.source}: {_count(_nodes(inventory), 'node')}, {words}")
+    click.echo(printable(f"{inventory.source}: {_count(_nodes(inventory), 'node')}, {words}"))
 
 
 def rules(listed: Iterable[Rule]) -> None:
@@ -110,6 +105,17 @@ def _print_rule(found: list[Finding], rules_: Sequence[Rule], width: int) -> Non
             _wrap(item.todo, width, "    do: ")
     if shared:
         _wrap(found[0].todo, width, "    do: ")
+
+
+def _print_accepted(found: list[Finding], width: int) -> None:
+    """Print the findings of one rule that the inventory accepts, each with its reason."""
+    click.echo(_head("accepted", found[0].rule))
+    for item in found:
+        _print_item(item, width)
+        said = item.accepted
+        if said is not None:
+            until = f" (until {said.until})" if said.until else ""
+            _wrap(f"{said.why}{until}", width, "    why: ")
 
 
 def _print_item(item: Finding, width: int) -> None:

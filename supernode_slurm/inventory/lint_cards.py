@@ -35,16 +35,11 @@ def _held(inventory: Inventory, partition: Partition) -> list[_Held]:
 
 
 def _unlike(subject: Subject) -> Iterator[Fault]:
-    """Yield partitions with cards of unlike speed; the rate is that of bf16 as delivered."""
+    """Yield partitions with cards of unlike speed."""
     for partition in subject.inventory.partitions:
         if partition.mixed:
             continue
-        rates = {
-            item.devices.type: subject.inventory.accelerator(
-                item.devices.accelerator
-            ).matmul_tflops("bf16")
-            for item in _held(subject.inventory, partition)
-        }
+        rates = _rates(subject.inventory, partition)
         if len(rates) < 2:
             continue
         known = {kind: rate for kind, rate in rates.items() if rate}
@@ -60,6 +55,21 @@ def _unlike(subject: Subject) -> Iterator[Fault]:
         )
         what = f"partition {partition.name} holds {', '.join(shown)}{than}"
         yield Fault(partition.where, what, (partition.name,))
+
+
+def _rates(inventory: Inventory, partition: Partition) -> dict[str, float | None]:
+    """Return what each kind of card delivers in bf16, or in fp16 where one has no bf16.
+
+    TFLOPS of a device in large matrix multiplications; None where nobody has said.
+    """
+    cards = {
+        item.devices.type: inventory.accelerator(item.devices.accelerator)
+        for item in _held(inventory, partition)
+    }
+    rates = {kind: card.matmul_tflops("bf16") for kind, card in cards.items()}
+    if all(rates.values()):
+        return rates
+    return {kind: card.matmul_tflops("fp16") for kind, card in cards.items()}
 
 
 def _uneven(subject: Subject) -> Iterator[Fault]:

@@ -67,7 +67,7 @@ def _dark(subject: Subject) -> Iterator[Fault]:
         return
     for rack in racks:
         if len(rack.feeds) == 1:
-            what = f"rack {rack.name} goes dark with feed {rack.feeds[0]}; other racks have two"
+            what = f"rack {rack.name} goes dark with feed {rack.feeds[0]}, and others have two"
             yield Fault(rack.where, what, (rack.name, rack.feeds[0]))
 
 
@@ -99,6 +99,13 @@ def _unknown(subject: Subject) -> Iterator[Fault]:
         yield Fault(first.rack.where, what, names, hosts)
 
 
+def _unchecked(subject: Subject) -> Iterator[Fault]:
+    unsure = room_power(subject.inventory).unsure
+    if unsure:
+        what = f"racks count {', '.join(unsure)} by a figure that nobody has checked"
+        yield Fault(subject.inventory.racks[0].where, what, unsure)
+
+
 def _uncounted(subject: Subject) -> Iterator[Fault]:
     room = room_power(subject.inventory)
     racks = {rack.name: rack for rack in subject.inventory.racks}
@@ -125,7 +132,7 @@ def _over(drawn_w: float, limit_w: float) -> str:
 
 
 def _kw(watts: float) -> str:
-    return f"{round(watts / 1e3, 3):,.7g} kW"
+    return f"{round(watts / 1e3, 3):.10g} kW"
 
 
 POWER_RULES = (
@@ -184,6 +191,13 @@ POWER_RULES = (
         "a sum without what nobody has said is only a lower bound",
         "give the nodes their 'power' as measured or as on the data sheet",
         _unknown,
+    ),
+    Rule(
+        "power-unchecked",
+        "note",
+        "a sum is as sure as the catalogue's least sure figure in it",
+        "give the nodes their 'power', or the card's under 'accelerators', as the data sheet says",
+        _unchecked,
     ),
     Rule(
         "power-uncounted",

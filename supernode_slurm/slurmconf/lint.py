@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 
 from .. import hostlist
 from ..errors import Where
-from ..inventory import Finding, Inventory, Supernode
+from ..inventory import Finding, Inventory, Partition, Supernode
 from ..inventory.lint import Fault, Rule, Subject, judge
 from ..inventory.lint_accept import ACCEPT_RULES
 from ..inventory.lint_cards import CARD_RULES
@@ -16,15 +16,15 @@ from ..inventory.lint_power import POWER_RULES
 from ..inventory.lint_room import ROOM_RULES
 from ..inventory.lint_sizes import SIZE_RULES
 from ..inventory.lint_upkeep import UPKEEP_RULES
-from . import blocks, shapes
+from . import shapes
+from .choice import DEFAULT
 from .generate import generate
-from .levels import refuses
+from .levels import Held, refuses
 from .release import Release, assumed_release
 from .render import Blocks
+from .rows import rows_of
 from .topology import choose, topologies
 
-_LONGEST_NUMBER = 19
-"""Digits at the end of a name that Slurm's host lists can count."""
 _PAGE = 4096
 
 
@@ -55,55 +55,73 @@ def _losses(subject: Subject) -> Iterator[Fault]:
 def _refused(subject: Subject) -> Iterator[Fault]:
     """Yield sizes of jobs that topology/block has no place for without --segment."""
     inventory, release = subject.inventory, _release(subject)
-    for body, members in _block_topologies(inventory, release):
-        devices = min(nodes.device_count for item in members for nodes in item.nodes)
-        held = tuple(len(block.nodes) for block in body.blocks)
-        base = body.sizes[0] if body.sizes else blocks.base_size(members[0], release)
-        levels = [(size // base).bit_length() - 1 for size in body.sizes]
-        wrong = [
-            size
-            for size in (inventory.policy.job_sizes if devices and levels else ())
-            if -(-size // devices) <= sum(held) and refuses(base, held, levels, -(-size // devices))
-        ]
-        if wrong:
-            names = tuple(item.name for item in members)
-            what = (
-                f"jobs of {', '.join(map(str, wrong))} devices on {hostlist.fold(names)} find no "
-                f"place in blocks of {', '.join(map(str, body.sizes))} nodes without --segment"
-            )
-            yield Fault(members[0].where, what, names)
+    sizes = inventory.policy.job_sizes if inventory.partitions else ()
+    if not sizes:
+        return
+    bound = choose(inventory, release).bound
+    blocks = {item.name: item.body for item in topologies(inventory, release)}
+    for partition in inventory.partitions:
+        body = blocks[bound.get(partition.name, DEFAULT)]
+        devices = _devices(inventory, partition)
+        if isinstance(body, Blocks) and body.sizes and devices:
+            base = body.sizes[0]
+            levels = [(size // base).bit_length() - 1 for size in body.sizes]
+            rows = rows_of(inventory, list(body.blocks), [partition], base).rows
+            wrong = [
+                size
+                for size in sizes
+                if any(_finds_none(base, row.held, levels, -(-size // devices)) for row in rows)
+            ]
+            if wrong:
+                what = (
+                    f"jobs of {_listed(wrong)} devices in partition {partition.name} find no place "
+                    f"in blocks of {_listed(body.sizes)} nodes without --segment, or none when the "
+                    "spares are down"
+                )
+                yield Fault(partition.where, what, (partition.name,))
 
 
-def _block_topologies(
-    inventory: Inventory, release: Release
-) -> Iterator[tuple[Blocks, list[Supernode]]]:
-    by_name = {item.name: item for item in inventory.supernodes}
-    for topology in topologies(inventory, release) if inventory.partitions else ():
-        if isinstance(topology.body, Blocks):
-            names = [block.name for block in topology.body.blocks]
-            yield topology.body, [by_name[name] for name in names if name in by_name]
+def _finds_none(base: int, held: Held, levels: list[int], nodes: int) -> bool:
+    return nodes <= sum(held) and refuses(base, held, levels, nodes)
+
+
+def _devices(inventory: Inventory, partition: Partition) -> int:
+    """Return the devices of a node of a partition, the least where they differ."""
+    mine = set(partition.hosts)
+    counts = [
+        nodes.device_count
+        for domain in map(inventory.domain, partition.members)
+        for nodes in domain.nodes
+        if not mine.isdisjoint(nodes.hosts)
+    ]
+    return min(counts, default=0)
 
 
 def _no_shape(subject: Subject) -> Iterator[Fault]:
     inventory, release = subject.inventory, _release(subject)
-    if "torus3d" not in release.topologies:
-        return
-    for item in inventory.supernodes:
-        devices = min(nodes.device_count for nodes in item.nodes)
-        if item.interconnect.kind != "torus" or not item.interconnect.dims or not devices:
+    sizes = inventory.policy.job_sizes if inventory.partitions else ()
+    kinds = choose(inventory, release).kinds if sizes else {}
+    for partition in inventory.partitions if sizes else ():
+        devices = _devices(inventory, partition)
+        held = [item for item in inventory.supernodes if item.name in partition.members]
+        if kinds[partition.name] != "torus3d" or not devices:
             continue
-        fitting = shapes.job_sizes(item)
+        fitting = sorted({size for item in held for size in shapes.job_sizes(item)})
         wrong = [
             size
-            for size in inventory.policy.job_sizes
-            if (nodes := -(-size // devices)) <= len(item.hosts) and nodes not in fitting
+            for size in sizes
+            if -(-size // devices) <= max(fitting) and -(-size // devices) not in fitting
         ]
         if wrong:
             what = (
-                f"jobs of {', '.join(map(str, wrong))} devices have no shape in the torus "
-                f"{item.name}: its shapes hold {', '.join(map(str, sorted(fitting)))} nodes"
+                f"jobs of {_listed(wrong)} devices in partition {partition.name} have no shape in "
+                f"its torus: shapes hold {_listed(fitting)} nodes"
             )
-            yield Fault(item.where, what, (item.name,))
+            yield Fault(partition.where, what, (partition.name,))
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _no_segment(subject: Subject) -> Iterator[Fault]:
@@ -116,7 +134,7 @@ def _no_segment(subject: Subject) -> Iterator[Fault]:
         wide = [size for size in inventory.policy.job_sizes if size > most]
         if wide and devices and len(item.hosts) > 1:
             what = (
-                f"Slurm {release.name} has no --segment: jobs of {', '.join(map(str, wide))} "
+                f"Slurm {release.name} has no --segment: jobs of {_listed(wide)} "
                 f"devices, more than {most} of {item.name}, are cut over supernodes as it happens"
             )
             yield Fault(item.where, what, (item.name,))
@@ -176,18 +194,6 @@ def _options(subject: Subject) -> Iterator[Fault]:
                 yield Fault(where, what, (name, key))
 
 
-def _digits(subject: Subject) -> Iterator[Fault]:
-    inventory = subject.inventory
-    named = [(item.name, item.where) for item in inventory.domains]
-    named += [
-        (switch.name, fabric.where) for fabric in inventory.fabrics for switch in fabric.switches
-    ]
-    for name, where in named:
-        if len(hostlist.digit_tail(name)) > _LONGEST_NUMBER:
-            what = f"{name} ends in {len(hostlist.digit_tail(name))} digits"
-            yield Fault(where, what, (name,))
-
-
 SLURM_RULES = (
     Rule(
         "release-loses",
@@ -244,13 +250,6 @@ SLURM_RULES = (
         "slurmctld ends at a key that its release does not know",
         "take the option out, or write for a release that knows it",
         _options,
-    ),
-    Rule(
-        "name-digits",
-        "error",
-        "slurmctld reads digits at the end of a name as a number, and ends if it is too large",
-        "give it another name",
-        _digits,
     ),
 )
 
