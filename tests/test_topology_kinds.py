@@ -45,7 +45,7 @@ def node_places(generated: Generated) -> dict[str, list[str]]:
 
 
 def test_a_cloud_node_names_the_switch_and_the_block_that_hold_it() -> None:
-    """BR012: a node that powers down leaves each topology that its line does not name."""
+    """BR012: nodes that power down leave their block; none is where its line leaves one out."""
     generated = written(cloud_leaves(), "25.11")
     places = node_places(generated)
     assert places["sn1-01"] == ["default:spine:l1", "sn:sn1"]

@@ -1,7 +1,8 @@
 """The place of cloud nodes in every topology, for the releases that would lose it.
 
-Slurm 25.11.0 to 25.11.2 take a cloud node that powers down out of each topology that its
-line does not name (``Topology=default:spine:leaf,nvl:nvl1``).
+Slurm 25.11.0 to 25.11.2 lose a cloud node that powers down from its block, unless its line
+names it (``Topology=default:spine:leaf,nvl:nvl1``). Seen on 26.05: a node whose line names
+places is in no topology that the line leaves out.
 """
 
 from __future__ import annotations
