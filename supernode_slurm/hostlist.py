@@ -57,8 +57,8 @@ def fold(hosts: Iterable[str], sort: bool = True) -> str:
     for (prefix, width), group in groupby(
         groups, key=lambda item: (item[0][0], _width(item[0][1], padded.get(item[0][0])))
     ):
-        numbers = [number for (_, size), some in group if size for number in some]
-        parts.append(prefix + _ranges(numbers, width) if numbers else prefix)
+        numbers = [number for _, some in group for number in some]
+        parts.append(prefix if width < 0 else prefix + _ranges(numbers, width))
     return ",".join(parts)
 
 
@@ -97,10 +97,14 @@ def digit_tail(host: str) -> str:
 def _width(size: int, padded: set[int] | None) -> int:
     """Return the padding under which numbers of some digits may be written, 0 for none.
 
+    A name without a number, whose size is 0, is no member of a range: -1.
+
     Numbers without a leading zero join a padded group of their own width, or a
     narrower one (``[08-100]``), or stand unpadded.
     """
-    return max((width for width in padded if width <= size), default=0) if padded and size else 0
+    if not size:
+        return -1
+    return max((width for width in padded or () if width <= size), default=0)
 
 
 def _ranges(numbers: list[int], width: int) -> str:
