@@ -94,8 +94,6 @@ def test_files_of_an_older_inventory_are_no_evidence(tmp_path: Path) -> None:
     assert updated(newer, tmp_path).new == newer
     moved = text.replace('sw1: ["n[01-04]"', 'sw1: ["n[01-03]"')
     moved = moved.replace("n[05-08]", "n[04-08]").replace("h100-pcie: 2", "h100-pcie: 1")
-        "h100-pcie: 2", "h100-pcie: 1"
-    )
     assert updated(moved, tmp_path).new == moved
 
 

@@ -38,6 +38,7 @@ def merge_live(files: Room, live: Room) -> Room:
     _topologies(files, live)
     files.remarks += live.remarks
     files.silent |= live.silent
+    files.booted = live.booted
     return files
 
 

@@ -27,6 +27,8 @@ _BOTH = (
     "if the machines are right: sn import {source} --update {file}; "
     "if the inventory is right: sn apply"
 )
+_RESTART = "restart slurmctld, then sn apply: its files are newer, it reads cards at a start alone"
+_APPLY = "the inventory was changed after the files were installed: sn apply"
 
 _TEXTS = {
     "drift-node-missing": ("error", "Slurm cannot give a node that it does not know"),
@@ -103,30 +105,52 @@ def drift(inventory: Inventory, against: Against, today: date) -> Drift:
     room = imported.room
     running = room.settings.get(RELEASE)
     release = running.text if running and running.text in RELEASES else inventory.release
-    sources = Sources(imported, given, live=is_live, complete=False, trusts_ours=True)
-    told = sources.told(inventory)
+    told, evidence = (
+        Sources(imported, given, live=is_live, complete=False, trusts_ours=trusts).told(inventory)
+        for trusts in (True, False)
+    )
     live = against.client().nodes() if is_live else ()
     faults: list[Found] = [*Nodes(inventory, told, live, is_live).run()]
     if told.is_config:
         expected = generate(inventory, assumed_release(release))
         faults += Rooms(inventory, told, expected).run()
         faults += _files(inventory, told, expected)
+    known = {(name, fault.what) for name, fault in Nodes(inventory, evidence, live, is_live).run()}
+    known |= {(name, fault.what) for name, fault in faults if _is_measured(name, fault, evidence)}
     source = SOURCE if is_live else against.source
     both = _BOTH.format(source=source, file=inventory.source)
+
+    def todo(name: str, fault: Fault) -> str:
+        if name == "drift-gres" and told.waits and (name, fault.what) not in known:
+            return _RESTART
+        return both if (name, fault.what) in known else _APPLY
+
     return Drift(
-        tuple(_judged(inventory, today, name, fault, both) for name, fault in faults),
+        tuple(_judged(inventory, today, *found, todo(*found)) for found in faults),
         imported,
         release,
     )
 
 
-def _judged(inventory: Inventory, today: date, name: str, fault: Fault, both: str) -> Finding:
+def _is_measured(name: str, fault: Fault, evidence: Told) -> bool:
+    """Return whether a source shows it that is none of our own files."""
+    room = evidence.room
+    if name == "drift-node-missing":
+        return not room.ours or not evidence.gone.isdisjoint(fault.hosts)
+    if name == "drift-partition-nodes":
+        return fault.on[0] in evidence.partitions
+    if name == "drift-topology":
+        return not any(item.where.file in room.ours for item in room.topologies)
+    return name == "drift-release"
+
+
+def _judged(inventory: Inventory, today: date, name: str, fault: Fault, todo: str) -> Finding:
     finding = Finding(
         where=fault.where,
         rule=name,
         severity=_TEXTS[name][0],
         what=fault.what,
-        todo=fault.todo or both,
+        todo=fault.todo or todo,
         on=fault.on,
         hosts=fault.hosts,
     )

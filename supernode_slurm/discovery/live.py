@@ -34,9 +34,12 @@ _NODE_KEYS = {
     "TmpDisk": "tmpdisk",
     "Weight": "weight",
 }
-_SILENT = frozenset({"DOWN", "FUTURE", "NOT_RESPONDING", "UNKNOWN"})
-_ASLEEP = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
-"""A cloud node does not answer before it has booted."""
+_SILENT = frozenset(
+    {
+        *("DOWN", "FUTURE", "NOT_RESPONDING", "UNKNOWN"),
+        *("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"),
+    }
+)
 _USUAL_NODE = {"Boards": "1", "TmpDisk": "0", "Weight": "1"}
 _USUAL = frozenset({"ALL", "NO", "NONE", "OFF", "UNLIMITED", "0"})
 _USUAL_PARTITION = {
@@ -65,12 +68,13 @@ def read_live(client: Shows, room: Room) -> str:
     release = ".".join(version.split(".")[:2])
     if release:
         room.settings[RELEASE] = Said(release, PLACE)
+    room.booted = config.get("BOOT_TIME", "")
     room.has_slurm_conf = True
     for record in parse.fields(client.show("node"), "NodeName"):
         keys = _node_keys(record)
         room.nodes.append(NodeFacts((record["NodeName"],), keys, PLACE))
         states = parse.states(record.get("State", ""))
-        if states & _SILENT and not states & _ASLEEP:
+        if states & _SILENT:
             room.silent.add(record["NodeName"])
     for record in parse.fields(client.show("partition"), "PartitionName"):
         keys = _partition_keys(record)

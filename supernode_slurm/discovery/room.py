@@ -151,6 +151,8 @@ class Room:
     """By host the GUIDs of its network cards and their ports: 16 hexadecimal digits, small."""
     subnets: list[tuple[str, Subnet]] = field(default_factory=list)
     """What ibnetdiscover printed, each with its source, until all sources are read."""
+    booted: str = ""
+    """When the running slurmctld started, as it says, in local time; empty for none."""
     gone: set[str] = field(default_factory=set)
     """Hosts of files that the running Slurm does not know."""
     silent: set[str] = field(default_factory=set)

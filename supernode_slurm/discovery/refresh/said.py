@@ -7,6 +7,7 @@ from collections import Counter
 from ...errors import Where
 from ...inventory import Fabric, Inventory, Partition
 from ...units import minutes
+from ..live import PLACE
 from .changes import Log
 from .told import Told
 
@@ -21,6 +22,9 @@ def tell(room: Inventory, told: Told, log: Log) -> None:
             name = votes.most_common(1)[0][0]
             _fabric(next(item for item in room.fabrics if item.name == name), theirs, log)
     _groups(room, told, log)
+    if told.waits:
+        what = "slurmctld is older than its files: what it says of cards was left aside"
+        log.differs(PLACE, what, "restart slurmctld, it reads cards at a start alone")
     files = {item.name: item.where for item in told.room.partitions}
     by_name = {item.name: item for item in told.imported.inventory.partitions}
     for here in room.partitions:

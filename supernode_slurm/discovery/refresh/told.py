@@ -6,8 +6,10 @@ was changed since. What a running Slurm shows otherwise than they do is.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from ...errors import Where
 from ...inventory import Devices, Fabric, Inventory, OtherGres, Supernode
@@ -25,6 +27,8 @@ _SHAPE = {
     "memory_mib": ("memory", "realmemory"),
 }
 """What a machine has: the word for it where no source says it, and the key where Slurm does."""
+_CLOCK_S = 2.0
+"""BOOT_TIME is in whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class Told:
 
     is_config: bool
     """A configuration of Slurm, with its partitions, is among the sources."""
+    waits: bool
+    """Our files are newer than the slurmctld that runs: what it says of cards is old."""
 
     @property
     def room(self) -> Room:
@@ -90,6 +96,18 @@ def types_given(inventory: Inventory) -> dict[str, str]:
         if len(kinds) == 1:
             found.setdefault(gres, next(iter(kinds)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Trust:
+    """What counts as evidence."""
+
+    is_whole: bool
+    """A whole configuration of Slurm is among the sources."""
+    ours: bool
+    """Files of ours."""
+    cards: bool
+    """The cards that a running Slurm has otherwise than files of ours."""
 
 
 class Sources:
@@ -112,14 +130,17 @@ class Sources:
         self._imported = imported
         self._live = live
         self._complete = complete
+        self._trusts_ours = trusts_ours
         room = imported.room
         room.ours |= {name for name in room.sources if _is_our_file(name)}
         records = Records(room)
         self._hosts = find_hosts(room, records, given)
         self._lines = {host: node for node in room.nodes for host in node.hosts}
+        self._waits = live and _waits(room)
         self._is_config = room.has_slurm_conf and bool(room.partitions)
+        trust = _Trust(self._is_config, trusts_ours, trusts_ours or not self._waits)
         self._seen = {
-            name: _seen(room, records, host, self._lines.get(name), (self._is_config, trusts_ours))
+            name: _seen(room, records, host, self._lines.get(name), trust)
             for name, host in self._hosts.items()
             if name not in room.gone
         }
@@ -141,7 +162,8 @@ class Sources:
             new=tuple(
                 name
                 for name in self._seen
-                if name not in known and _is_news(room, self._lines.get(name), name)
+                if name not in known
+                and (_is_news(room, self._lines.get(name), name) or self._is_stale(name))
             ),
             gone=self._gone(inventory),
             silent=frozenset(silent - room.measured.keys()),
@@ -154,7 +176,13 @@ class Sources:
                 or ("nodes" in item.keys and item.keys["nodes"].where.file == SOURCE)
             ),
             is_config=self._is_config,
+            waits=self._waits,
         )
+
+    def _is_stale(self, host: str) -> bool:
+        """Return whether a file of ours that counts still names a host."""
+        line = self._lines.get(host)
+        return self._trusts_ours and line is not None and line.ours
 
     def _gone(self, inventory: Inventory) -> frozenset[str]:
         room = self._imported.room
@@ -173,6 +201,22 @@ def _is_our_file(name: str) -> bool:
             return is_ours(stream.read(200))
     except OSError:
         return False
+
+
+def _waits(room: Room) -> bool:
+    """Return whether files of ours are newer than the slurmctld that runs."""
+    try:
+        booted = datetime.fromisoformat(room.booted).timestamp()
+    except ValueError:
+        return False
+    return any(_written(name) > booted + _CLOCK_S for name in room.ours)
+
+
+def _written(name: str) -> float:
+    try:
+        return os.stat(name).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _is_news(room: Room, line: NodeFacts | None, host: str) -> bool:
@@ -202,16 +246,16 @@ def _seen(
     records: Records,
     host: Host,
     line: NodeFacts | None,
-    trust: tuple[bool, bool],
+    trust: _Trust,
 ) -> Seen:
-    """Return what is said of a host; ``trust``: a whole configuration, and files of ours."""
-    is_whole, trusts_ours = trust
     machine = host.machine
     measured = room.measured[host.name][0] if host.name in room.measured else None
     keys = line.keys if line else {}
 
     def is_said(key: str) -> bool:
-        return trusts_ours or not (line and line.ours) or _runs(keys, key)
+        if trust.ours or not (line and line.ours):
+            return True
+        return _runs(keys, key) and (key != "gres" or trust.cards)
 
     shape = {}
     for name, (word, key) in _SHAPE.items():
@@ -224,12 +268,12 @@ def _seen(
         devices = measured.devices
         has_files = all(card.minor is not None for card in room.probes[host.name].cards)
     else:
-        if is_said("gres") and (is_whole or "gres" in keys or records.names(host.name)):
+        if is_said("gres") and (trust.is_whole or "gres" in keys or records.names(host.name)):
             devices = machine.devices
         found = records.of(records.signature(host.name))
-        ours = set() if trusts_ours else room.ours
+        ours = set() if trust.ours else room.ours
         has_files = any(item.devices and item.where.file not in ours for item in found)
-    is_config = is_whole and bool(keys)
+    is_config = trust.is_whole and bool(keys)
     return Seen(
         shape=shape,
         is_measured=measured is not None,
