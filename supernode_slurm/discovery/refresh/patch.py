@@ -74,16 +74,20 @@ def as_list(text: str, item: Item) -> str:
     line = text.rfind("\n", 0, start) + 1
     if not isinstance(item.value, dict) or (span.flow and _in_braces(text, start)):
         return f"{head}{text[:start]}[{text[start:end]}]{text[end:]}"
-    if span.flow or span.anchor or span.alias:
-        eol = "\r\n" if text[line - 2 : line] == "\r\n" else "\n"
-        bare = len(text[line:]) - len(text[line:].lstrip(" "))
-        while text[line + bare : line + bare + 2] == "- ":
-            bare += 2
-        before = text[:start].rstrip(" ")
-        return f"{head}{before}{eol}{' ' * (bare + 2)}- {text[start:]}"
+    eol = "\r\n" if text[line - 2 : line] == "\r\n" else "\n"
     lines = text[start:end].split("\n")
     body = "\n".join([lines[0], *(f"  {rest}" if rest.strip() else rest for rest in lines[1:])])
-    return f"{head}{text[:start]}- {body}{text[end:]}"
+    if "\n" not in text[start:end] or span.flow or span.alias:
+        column = len(text[line:]) - len(text[line:].lstrip(" "))
+        while text[line + column : line + column + 2] == "- ":
+            column += 2
+        column, body = column + 2, text[start:end]
+    elif span.anchor:
+        first = min(key.start for key in item.keys.values())
+        column = first - text.rfind("\n", 0, first) - 1
+    else:
+        return f"{head}{text[:start]}- {body}{text[end:]}"
+    return f"{head}{text[:start].rstrip(' ')}{eol}{' ' * column}- {body}{text[end:]}"
 
 
 def _in_braces(text: str, position: int) -> bool:

@@ -32,7 +32,7 @@ class Shapes:
     sheet: Sheet
     told: Told
     away: frozenset[str]
-    """Hosts that are absent: they go with their class."""
+    """Hosts that are absent: where they are few they go with their class."""
     log: Log
 
     def run(self) -> None:
@@ -43,10 +43,12 @@ class Shapes:
     def _wishes(self, section: Section, part: Part, instance: int) -> dict[str, Wish]:
         current = bare(part.classes[instance])
         found: dict[str, Wish] = {}
-        for host in section.hosts(part, instance):
+        hosts = section.hosts(part, instance)
+        few = 2 * sum(host in self.away for host in hosts) < len(hosts)
+        for host in hosts:
             seen = self.told.seen.get(host)
             if host in self.away:
-                found[host] = None
+                found[host] = None if few else current
             elif seen is None:
                 found[host] = current
             else:
