@@ -196,6 +196,18 @@ def test_all_shows_what_is_accepted_and_why(room: Path) -> None:
     assert text.endswith("1 accepted\n")
 
 
+def test_of_very_many_findings_of_a_rule_the_first_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "room.yaml"
+    text = ROOM + "".join(
+        ["maintenance:\n", *(f"  - {{name: care{n:02}, every: 1 y}}\n" for n in range(14))]
+    )
+    path.write_text(text, encoding="utf-8")
+    _, told = run(path)
+    assert " ".join(told.split()).count("nobody has said when") == 12
+    assert "  and 2 more: --all shows them\n" in told
+    assert " ".join(run(path, "--all")[1].split()).count("nobody has said when") == 14
+
+
 def test_lines_are_not_wider_than_the_terminal(room: Path) -> None:
     _, text = run(room, "--all")
     assert [line for line in text.splitlines() if len(line) > 80 and str(room) not in line] == []

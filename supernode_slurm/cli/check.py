@@ -22,7 +22,7 @@ FOUND = 5
     help="Say how it differs from the running Slurm, from slurm.conf, or from probes.",
 )
 @common.json_option
-@click.option("--all", "show_all", is_flag=True, help="Show what the inventory accepts as well.")
+@click.option("--all", "show_all", is_flag=True, help="Show all, also what the inventory accepts.")
 @click.option("--strict", is_flag=True, help="Exit with 5 for warnings as well.")
 @click.option("--rules", "show_rules", is_flag=True, help="List the rules, and what they are for.")
 @click.option(

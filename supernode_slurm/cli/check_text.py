@@ -20,6 +20,8 @@ VERSION = 1
 """Of the JSON."""
 WIDTH = 80
 """Where the terminal does not say."""
+MANY = 12
+"""Findings of one rule that are shown; a fault of a class of equal racks is one of each."""
 COLOURS = {"error": "red", "warning": "yellow", "note": "cyan", "accepted": "green"}
 
 
@@ -67,7 +69,7 @@ def findings(
         return SEVERITIES.index(item.severity), order.index(item.rule)
 
     for _, group in groupby(sorted(counting, key=rank), key=rank):
-        _print_rule(list(group), rules, width)
+        _print_rule(list(group), rules, width, None if show_all else MANY)
     accepted = [item for item in found if item.accepted is not None]
     for _, group in groupby(sorted(accepted, key=rank) if show_all else (), key=rank):
         _print_accepted(list(group), width)
@@ -93,16 +95,20 @@ def rules_json(listed: Iterable[Rule]) -> dict[str, Any]:
     return {"version": VERSION, "rules": [{k: getattr(rule, k) for k in keys} for rule in listed]}
 
 
-def _print_rule(found: list[Finding], rules_: Sequence[Rule], width: int) -> None:
-    """Print the findings of one rule; a remedy that all of them share stands once, at the end."""
+def _print_rule(
+    found: list[Finding], rules_: Sequence[Rule], width: int, shown: int | None
+) -> None:
+    """Print the first findings of one rule; a remedy that all share stands once, at the end."""
     rule = next(rule for rule in rules_ if rule.name == found[0].rule)
     click.echo(_head(rule.severity, rule.name))
     _wrap(rule.reason, width, "  ")
     shared = len({item.todo for item in found}) == 1
-    for item in found:
+    for item in found[:shown]:
         _print_item(item, width)
         if not shared:
             _wrap(item.todo, width, "    do: ")
+    if len(found) > len(found[:shown]):
+        click.echo(f"  and {len(found) - len(found[:shown])} more: --all shows them")
     if shared:
         _wrap(found[0].todo, width, "    do: ")
 

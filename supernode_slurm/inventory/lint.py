@@ -8,6 +8,7 @@ from datetime import date
 
 from ..errors import Where
 from .model import Inventory
+from .power import RoomPower
 from .upkeep import Acceptance
 
 SEVERITIES = ("error", "warning", "note")
@@ -56,6 +57,7 @@ class Subject:
     today: date
     release: str
     """Slurm's, like ``24.11``, or ``auto``."""
+    power: RoomPower
     found: tuple[Finding, ...] = ()
     """What the other rules found, for those that come last."""
     names: tuple[str, ...] = ()

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from .. import hostlist
 from .lint import Fault, Rule, Subject
-from .power import Drawn, Load, RackPower, room_power, total
+from .power import Drawn, Load, RackPower, total
 
 
 def _racks_over(subject: Subject) -> Iterator[Fault]:
-    for item in room_power(subject.inventory).racks:
+    for item in subject.power.racks:
         budget = item.rack.budget_w
         if item.is_over and budget is not None and item.most.w is not None:
             what = f"rack {item.rack.name} draws {_drawn(item.most)}, {_over(item.most.w, budget)}"
@@ -18,13 +18,13 @@ def _racks_over(subject: Subject) -> Iterator[Fault]:
 
 
 def _racks_hot(subject: Subject) -> Iterator[Fault]:
-    for item in room_power(subject.inventory).racks:
+    for item in subject.power.racks:
         if item.is_surely_too_hot:
             yield _hot(item, "what its cooling takes")
 
 
 def _racks_warm(subject: Subject) -> Iterator[Fault]:
-    for item in room_power(subject.inventory).racks:
+    for item in subject.power.racks:
         if item.is_too_hot and not item.is_surely_too_hot and item.rack.cooling is not None:
             yield _hot(item, f"what {item.rack.cooling.kind} usually takes")
 
@@ -37,18 +37,20 @@ def _hot(item: RackPower, limit: str) -> Fault:
 
 
 def _feeds_over(subject: Subject) -> Iterator[Fault]:
-    for load in room_power(subject.inventory).normal.over:
+    for load in subject.power.normal.over:
         yield _overloaded(load, "")
 
 
 def _feeds_over_in_failure(subject: Subject) -> Iterator[Fault]:
-    room = room_power(subject.inventory)
-    already = {load.feed.name for load in room.normal.over}
-    for feed in subject.inventory.upkeep.feeds:
-        if feed.name not in already:
-            case, load = room.worst(feed.name)
-            if load.is_over:
-                yield _overloaded(load, case.failed)
+    already = {load.feed.name for load in subject.power.normal.over}
+    worst: dict[str, tuple[float, str, Load]] = {}
+    for case in subject.power.failures:
+        for load in case.over:
+            drawn, name = load.drawn.w or 0.0, load.feed.name
+            if name not in already and drawn > worst.get(name, (0.0,))[0]:
+                worst[name] = (drawn, case.failed, load)
+    for _, failed, load in worst.values():
+        yield _overloaded(load, failed)
 
 
 def _overloaded(load: Load, failed: str) -> Fault:
@@ -72,7 +74,7 @@ def _dark(subject: Subject) -> Iterator[Fault]:
 
 
 def _overrated(subject: Subject) -> Iterator[Fault]:
-    for item in room_power(subject.inventory).overrated:
+    for item in subject.power.overrated:
         names = tuple(feed.name for feed in item.feeds)
         what = (
             f"{hostlist.fold(names)} are rated for {_kw(item.rated_w)} together, and feed "
@@ -83,7 +85,7 @@ def _overrated(subject: Subject) -> Iterator[Fault]:
 
 def _unknown(subject: Subject) -> Iterator[Fault]:
     alike: dict[object, list[RackPower]] = {}
-    for item in room_power(subject.inventory).racks:
+    for item in subject.power.racks:
         rack = item.rack
         limited = rack.budget_w is not None or item.cooling is not None or rack.feeds
         if limited and not item.most.is_whole:
@@ -100,14 +102,14 @@ def _unknown(subject: Subject) -> Iterator[Fault]:
 
 
 def _unchecked(subject: Subject) -> Iterator[Fault]:
-    unsure = room_power(subject.inventory).unsure
+    unsure = subject.power.unsure
     if unsure:
         what = f"racks count {', '.join(unsure)} by a figure that nobody has checked"
         yield Fault(subject.inventory.racks[0].where, what, unsure)
 
 
 def _uncounted(subject: Subject) -> Iterator[Fault]:
-    room = room_power(subject.inventory)
+    room = subject.power
     racks = {rack.name: rack for rack in subject.inventory.racks}
     if room.homeless:
         what = f"{hostlist.fold(room.homeless)} stand in no rack: no sum counts their power"

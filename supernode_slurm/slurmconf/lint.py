@@ -16,6 +16,7 @@ from ..inventory.lint_power import POWER_RULES
 from ..inventory.lint_room import ROOM_RULES
 from ..inventory.lint_sizes import SIZE_RULES
 from ..inventory.lint_upkeep import UPKEEP_RULES
+from ..inventory.power import room_power
 from . import shapes
 from .choice import DEFAULT
 from .generate import generate
@@ -34,8 +35,9 @@ def lint(inventory: Inventory, today: date, release: str | None = None) -> list[
     None for the inventory's release. What the inventory accepts is marked.
     Raises ``ConfigError`` for a release that nobody knows.
     """
-    subject = Subject(inventory, today, release or inventory.release)
-    assumed_release(subject.release)
+    assumed_release(release or inventory.release)
+    power = room_power(inventory)
+    subject = Subject(inventory, today, release or inventory.release, power)
     last = {rule.name for rule in ACCEPT_RULES}
     return judge(subject, [rule for rule in RULES if rule.name not in last], ACCEPT_RULES)
 
