@@ -19,7 +19,9 @@ from supernode_slurm.slurmconf import find_release, generate
 from supernode_slurm.slurmconf.levels import first_refused, refuses
 from supernode_slurm.slurmconf.lint import RULES, lint
 from supernode_slurm.slurmconf.topology import choose
+from tests import test_power
 from tests.test_lint_rules import BOTH, IB, ROOM, TODAY, TRAIN, found, rack, versions
+from tests.test_power import published
 
 THIN = (IB, f"{IB}    oversubscription: 3\n")
 RULE = {rule.name: rule for rule in RULES}
@@ -122,6 +124,30 @@ def test_a_file_that_would_kill_slurmctld_is_told() -> None:
     for room, release in ((shorter, "25.05"), (text, "26.05"), (text, "24.11")):
         rules = {item.rule for item in lint(loads(room), TODAY, release)}
         assert "topology-4096" not in rules
+
+
+def test_eighteen_trays_of_a_published_rack_exceed_its_budget_by_six_watts() -> None:
+    case = published("gb200-nodes-only")
+    each = case["sum"].removeprefix("18 x ")
+    text = ROOM.replace("h{n}-[1-9]", "h{n}-[01-18]").replace("power: 10 kW", f"power: {each} kW")
+    room = text + rack(f"power: {case['budget_kW']} kW", "'h1-[01-18]'")
+    told = [item.what for item in lint(loads(room), TODAY) if item.rule == "rack-power"]
+    assert told == ["rack r1 draws 120.006 kW, 6 W over its budget of 120 kW"]
+
+
+def test_the_feed_of_a_published_room_fails_though_every_rack_passes() -> None:
+    case = published("dps-sim-high")
+    room = test_power.room(
+        power="power: 5.6 kW",
+        racks=tuple(f"power: 132 kW, feeds: pdu{(n + 1) // 2}" for n in range(1, 9)),
+        feeds=test_power.DPS,
+    )
+    told = [item.what for item in lint(room, TODAY) if item.severity == "error"]
+    assert told == [
+        f"feed utility carries {case['kW']} kW, 56.4 kW over its {case['budget_kW']} kW"
+    ]
+    ratings = [item.on for item in lint(room, TODAY) if item.rule == "feed-ratings"]
+    assert ratings == [("board", "pdu1", "pdu2", "pdu3", "pdu4"), ("utility", "board")]
 
 
 @given(
