@@ -103,8 +103,9 @@ def test_a_part_of_a_node_gets_its_share_of_memory_and_cpus(mixed: Inventory, sc
     ],
 )
 def test_what_the_site_decides_is_not_filled_in(option: str, gone: str, script: str) -> None:
-    old = "pools: [pool-a100], max_time: 7"
-    new = f"pools: [pool-a100], options: {{{option}}}, max_time: 7"
+    old = "pools: [pool-a100], mixed: true, max_time: 7"
+    new = f"pools: [pool-a100], mixed: true, options: {{{option}}}, max_time: 7"
+    assert old in MIXED
     room = loads_inventory(MIXED.replace(old, new))
     (found,) = parts(prepared(f"--cards h100:2 {script}", room))
     assert gone not in found
@@ -266,9 +267,8 @@ partitions:"""
 def with_pool(policy: str) -> Inventory:
     text = MIXED.replace("\npartitions:", POOL_OF_H100, 1)
     text = text.replace("[ascend, pool-a100]", "[ascend, pool-a100, pool-h100]")
-    text = text.replace(
-        "pools: [pool-a100], max_time: 7", "pools: [pool-a100, pool-h100], max_time: 7"
-    )
+    assert "pools: [pool-a100], mixed" in text
+    text = text.replace("pools: [pool-a100], mixed", "pools: [pool-a100, pool-h100], mixed")
     return loads_inventory(text.replace("{whole_supernode", f"{{{policy}whole_supernode"))
 
 

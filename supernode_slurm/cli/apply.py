@@ -55,12 +55,12 @@ Examples:
 @click.option("--restart", metavar="COMMAND", default="", help="What restarts slurmctld here.")
 @click.option("--no-controller", is_flag=True, help="Write the files, and ask no slurmctld.")
 @click.option(
-    "--wait", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For another apply."
+    "--wait", type=click.IntRange(0), default=0, metavar="SECONDS", help="For another apply."
 )
 @click.option(
     "--watch",
-    type=click.FloatRange(0),
-    default=10.0,
+    type=click.IntRange(0),
+    default=10,
     show_default=True,
     metavar="SECONDS",
     help="How long nodes are watched for being drained.",
