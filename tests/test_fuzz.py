@@ -83,7 +83,7 @@ def test_a_spoilt_source_is_read_or_refused_in_words(kind: str, tmp_path: Path) 
             refused += 1
             assert all(problem.what for problem in error.problems)
     assert read
-    assert refused
+    assert refused or kind == "domains"  # takes most lines: two words are a host and its domain
 
 
 def test_a_spoilt_inventory_is_read_or_refused_with_its_places() -> None:

@@ -525,8 +525,8 @@ def test_memory_and_cpus_that_a_partition_sets_are_left_to_it(
         ('JobDefaults: "DefCpuPerGPU=4,DefMemPerGPU=9"', {"min_mem_per_node", "cpus_per_task"}),
     ):
         here = text.replace(
-            "pools: [pool-a100], max_time: 7-00:00:00}",
-            f"pools: [pool-a100], max_time: 7-00:00:00, options: {{{options}}}}}",
+            "pools: [pool-a100], mixed: true, max_time: 7-00:00:00}",
+            f"pools: [pool-a100], mixed: true, max_time: 7-00:00:00, options: {{{options}}}}}",
         ).replace("slurm: {", "slurm: {job_submit: true, ")
         assert here != text
         code = generate(loads(here), find_release("24.11")).files["job_submit.lua"]
