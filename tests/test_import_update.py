@@ -468,3 +468,53 @@ def test_any_change_of_any_site_is_written_once_and_for_all(
         before = loads(text)
         for item in before.domains:
             assert set(item.hosts) <= set(room.domain(item.name).hosts)
+
+
+@pytest.mark.parametrize("release", ["22.05", "26.05"])
+@pytest.mark.parametrize("path", INVENTORIES, ids=lambda path: path.stem)
+def test_each_example_takes_a_change_and_heals(path: Path, release: str, tmp_path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    room = loads(text)
+    files_of(room, RELEASES[release], tmp_path)
+    for file in tmp_path.iterdir():
+        kept = [line for line in file.read_text().splitlines(True) if not line.startswith("#")]
+        file.write_text("".join(kept))
+    nodes = tmp_path / "supernode-nodes.conf"
+    before = nodes.read_text()
+    for domain in room.domains:
+        host = domain.hosts[len(domain.hosts) // 2]
+        nodes.write_text(_with_memory(before, host, 123 * 1024))
+        found = again_and_again(text, tmp_path)
+        changed = loads(found.new)
+        assert node_of(changed, host).memory_mib == 123 * 1024
+        others = {h: n for n in changed.node_classes for h in n.hosts if h != host}
+        assert all(
+            others[h].memory_mib == n.memory_mib
+            for n in room.node_classes
+            for h in n.hosts
+            if h != host
+        )
+        assert [str(change.path) for change in found.changes] == [f"hosts.{host}.memory"]
+        nodes.write_text(before)
+        healed = loads(again_and_again(found.new, tmp_path).new)
+        assert {d.name: set(d.hosts) for d in healed.domains} == {
+            d.name: set(d.hosts) for d in room.domains
+        }
+        assert sum(len(d.nodes) for d in healed.domains) == sum(len(d.nodes) for d in room.domains)
+        if "ring" in text or "torus" in text:
+            assert [d.hosts for d in healed.domains] == [d.hosts for d in room.domains]
+
+
+def _with_memory(text: str, host: str, mib: int) -> str:
+    """Return NodeName lines in which one host has another memory."""
+    found = []
+    for line in text.splitlines():
+        name, *rest = line.split()
+        hosts = hostlist.expand(name.partition("=")[2])
+        if host in hosts:
+            own = [word for word in rest if not word.startswith("RealMemory=")]
+            found.append(" ".join([f"NodeName={host}", *own, f"RealMemory={mib}"]))
+            hosts.remove(host)
+        if hosts:
+            found.append(" ".join([f"NodeName={hostlist.fold(hosts, sort=False)}", *rest]))
+    return "\n".join(found) + "\n"

@@ -135,6 +135,19 @@ def test_a_new_node_that_answers_joins_the_pool_it_fits(tmp_path: Path) -> None:
     assert loads(other.new).domain("pool-h100").hosts == ("z1",)
 
 
+def test_addresses_go_with_their_hosts(tmp_path: Path) -> None:
+    text = ROOM.replace('Weight: "10"', 'Weight: "10", NodeAddr: "10.0.0.[1-4]", Port: "7000"')
+    found = updated(text, answers(tmp_path, answer("n2", 7), answer("n5")))
+    by_host = {h: dict(n.options) for n in loads(found.new).node_classes for h in n.hosts}
+    assert by_host["n2"] == {"Weight": "10", "NodeAddr": "10.0.0.2", "Port": "7000"}
+    assert by_host["n5"]["NodeAddr"] == "10.0.0.[1,3-4],n5"
+    healed = updated(text, answers(tmp_path, *(answer(f"n{n}") for n in range(1, 5))))
+    assert healed.new == text
+    one = updated(text, answers(tmp_path, answer("n2", 7)))
+    back = updated(one.new, answers(tmp_path, answer("n2")))
+    assert 'NodeAddr: "10.0.0.[1-4]"' in back.new
+
+
 # Hand-written in any way
 
 

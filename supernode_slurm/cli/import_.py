@@ -13,10 +13,17 @@ from . import common
 from .guard import tell
 
 if TYPE_CHECKING:
-    from ..discovery import Imported
+    from ..discovery import Imported, Wanted
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog="""\b
+Examples:
+  sn import slurm: -o site.yaml                             from what runs
+  clush -w @all sn-probe | sn import - --update site.yaml   what was measured, in place
+  sn import slurm: --update site.yaml --yes                 from cron""",
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("-o", "--output", "output_name", type=click.Path(), help="Write into this new file.")
 @click.option(
@@ -89,39 +96,44 @@ def command(
     With --update an inventory is edited in place: comments, order and what a person wrote
     stay, measured facts change. Exit code 5 if it differs and is not written: without a
     terminal nothing is, unless --yes is given.
-
-    \b
-      clush -w @all sn-probe | sn import - --update site.yaml
-      sn import slurm: --update site.yaml --yes
     """
-    from ..discovery import Wanted, import_sources
-    from ..slurm import CliClient
+    from ..discovery import Wanted
 
     if output_name == "":
         raise click.UsageError("--output: the name is empty")
     output = None if output_name is None else Path(output_name)
     if output is not None:
         _refuse_existing(output)
-    given = dict(map(_pair, accelerators))
-    if update_name is not None:
-        from ..discovery.refresh import Options
-        from . import update
+    given, wanted = dict(map(_pair, accelerators)), Wanted(adapters, switches)
+    if update_name is None:
+        if yes or complete or day:
+            raise click.UsageError("--yes, --complete and --date are for --update INVENTORY")
+        return _import(sources, given, wanted, output, as_json)
+    from ..discovery.refresh import Options
+    from . import update
 
-        if output is not None:
-            raise click.UsageError("--update edits one file, -o writes another: give one")
-        today = day.date() if day else date.today()
-        options = Options(today, given, complete, Wanted(adapters, switches))
-        return update.run(Path(update_name), sources, options, yes=yes, as_json=as_json)
-    if yes or complete or day:
-        raise click.UsageError("--yes, --complete and --date are for --update INVENTORY")
-    imported = import_sources(
-        sources, given, lambda: CliClient(os.environ), Wanted(adapters, switches)
-    )
+    if output is not None:
+        raise click.UsageError("--update edits one file, -o writes another: give one")
+    today = day.date() if day else date.today()
+    options = Options(today, given, complete, wanted)
+    return update.run(Path(update_name), sources, options, yes=yes, as_json=as_json)
+
+
+def _import(
+    sources: tuple[str, ...],
+    given: dict[str, str],
+    wanted: Wanted,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    from ..data import write_atomically
+    from ..discovery import import_sources
+    from ..slurm import CliClient
+
+    imported = import_sources(sources, given, lambda: CliClient(os.environ), wanted)
     for remark in imported.remarks:
         tell("warning", str(remark))
     if output is not None:
-        from ..data import write_atomically
-
         _refuse_existing(output)
         write_atomically({output: imported.text})
     if as_json:

@@ -17,7 +17,8 @@ COMMANDS = {
     "calibrate": "Predict recorded runs, show the error, and fit the site's constants to them.",
     "check": "Say what is wrong with an inventory.",
     "generate": "Write Slurm's configuration files for an inventory.",
-    "import": "Make an inventory from Slurm's files, a running Slurm or other tools' models.",
+    "import": "Make an inventory from Slurm's files, a running Slurm, probes or other tools' "
+    "models.",
     "plan": "Show the fastest ways to train a model on this site, and where the time goes.",
     "power": "Show what racks and feeds draw, and what they may; or plan for lost cooling.",
     "show": "Show the room, the catalogue, Slurm's releases, templates or the schema.",

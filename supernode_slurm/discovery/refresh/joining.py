@@ -60,6 +60,8 @@ class Joining:
 
     def run(self) -> None:
         """Find a place for every new host."""
+        for host in self._told.new:
+            self._sheet.each[host] = dict(self._told.hosts[host].own)
         left = self._as_instances(self._told.new)
         fresh: list[str] = []
         for host in left:
@@ -198,6 +200,7 @@ class Joining:
         item.fold = True
         item.comment = self._sheet.mark(f"new: {hostlist.fold(hosts)}")
         put(item, "hosts", hostlist.fold(hosts))
+        section.fit_options(item)
         write(item, bare(first.classes[0]), wish)
         listed.append(item)
         section.parts.append(Part(item, [replace(wish, where=first.classes[0].where)]))
@@ -261,6 +264,8 @@ class Joining:
         taken = {*self._domain.values(), *self._domain, *listed}
         for part in section.parts:
             current = bare(part.classes[0])
+            if not _expanded(part, number):
+                return False
             for host in _expanded(part, number):
                 if host not in listed:
                     return False
@@ -344,7 +349,10 @@ def _of_instance(joins: _Joins, at: int) -> _Joins:
 
 
 def _expanded(part: Part, number: str) -> list[str]:
-    return hostlist.expand(part.pattern.replace("{n}", number))
+    try:
+        return hostlist.expand(part.pattern.replace("{n}", number))
+    except ValueError:
+        return []
 
 
 def _stem_of(section: Section) -> str:

@@ -25,29 +25,38 @@ def write_absent(sheet: Sheet, told: Told, away: frozenset[str], log: Log) -> No
     """Mark hosts that are away, since today, and take the marks of those that are back."""
     marked = {host for item in sheet.inventory.upkeep.absent for host in item.hosts}
     back = [host for host in told.seen if host in marked and host not in away]
-    if back:
-        listed = sheet.list_of("absent")
-        for item in list(listed):
-            names = hostlist.expand(item.text("hosts"))
-            left = [host for host in names if host not in back]
-            if not left:
-                listed.remove(item)
-            elif left != names:
-                put(item, "hosts", hostlist.fold(left, sort=False))
-        if not listed:
-            drop(sheet.root, "absent")
-        origin = (place for host in back for place in told.seen[host].origin)
-        log.changed(of_hosts(back, "absent"), "marked", None, origin)
     ours = (host for domain in sheet.inventory.domains for host in domain.hosts)
     gone = [host for host in ours if host in away and host not in marked]
+    if back:
+        origin = (place for host in back for place in told.seen[host].origin)
+        log.changed(of_hosts(back, "absent"), "marked", None, origin)
     if gone:
-        listed = sheet.list_of("absent")
-        same = next((item for item in listed if item.text("since") == sheet.day), None)
-        if same is not None:
-            put(same, "hosts", joined(hostlist.expand(same.text("hosts")), gone))
-        else:
-            listed.append(new({"hosts": hostlist.fold(gone), "since": sheet.day}))
+        _mark(sheet, gone)
         log.changed(of_hosts(gone, "absent"), None, f"since {sheet.day}", ())
+    if back:
+        _unmark(sheet, back)
+
+
+def _mark(sheet: Sheet, gone: list[str]) -> None:
+    listed = sheet.list_of("absent")
+    same = next((item for item in listed if item.text("since") == sheet.day), None)
+    if same is not None:
+        put(same, "hosts", joined(hostlist.expand(same.text("hosts")), gone))
+    else:
+        listed.append(new({"hosts": hostlist.fold(gone), "since": sheet.day}))
+
+
+def _unmark(sheet: Sheet, back: list[str]) -> None:
+    listed = sheet.list_of("absent")
+    for item in list(listed):
+        names = hostlist.expand(item.text("hosts"))
+        left = [host for host in names if host not in back]
+        if not left:
+            listed.remove(item)
+        elif left != names:
+            put(item, "hosts", hostlist.fold(left, sort=False))
+    if not listed:
+        drop(sheet.root, "absent")
 
 
 def write_release(sheet: Sheet, told: Told, log: Log) -> None:

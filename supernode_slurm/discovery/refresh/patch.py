@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...errors import SupernodeError
 from ..document import scalar
 from .render import Style, block_lines, flow_text
-from .spans import BOM, Item, Span, parse, plain
+from .spans import BOM, Item, Span, parse, plain, span_of
 
 MARK = "# sn import"
 """How comments of ours begin; they go with the entry that stands below them."""
@@ -69,7 +69,7 @@ def _cannot(text: str, position: int, source: str) -> str:
 def as_list(text: str, item: Item) -> str:
     """Return a text in which a mapping is the only entry of a list."""
     head, text = text[: text.startswith(BOM)], text.removeprefix(BOM)
-    span = _span(item)
+    span = span_of(item)
     start, end = span.start, span.end
     line = text.rfind("\n", 0, start) + 1
     if not isinstance(item.value, dict) or (span.flow and _in_braces(text, start)):
@@ -124,12 +124,6 @@ def is_json(text: str) -> bool:
     return True
 
 
-def _span(item: Item) -> Span:
-    if item.span is None:
-        raise TypeError("a value that is not in the text yet")
-    return item.span
-
-
 class _Patcher:
     def __init__(self, text: str, root: Item) -> None:
         self._text = text
@@ -145,7 +139,7 @@ class _Patcher:
 
     def _item(self, item: Item, colon: int | None) -> Iterator[Edit]:
         """Yield the edits of a value; ``colon`` is the end of that of its key."""
-        span = _span(item)
+        span = span_of(item)
         if span.anchor:
             self._anchors[span.anchor] = item
         if span.alias:
@@ -161,7 +155,7 @@ class _Patcher:
 
     def _replaced(self, item: Item, colon: int | None) -> Iterator[Edit]:
         """Yield another value for one; its anchor stays."""
-        span = _span(item)
+        span = span_of(item)
         found = flow_text(item, self._style)
         if isinstance(item.value, str) and isinstance(item.was, str) and not self._style.json:
             if span.style == "'" and "'" not in item.value and item.value.isprintable():
@@ -186,19 +180,22 @@ class _Patcher:
     ) -> Iterator[Edit]:
         kept = {key for key in old if values.get(key) is old[key]}
         if old and not kept:
-            yield from self._replaced(item, colon)
+            column = self._column(next(iter(item.keys.values())).start)
+            lines = [block_lines(key, value, column, self._style) for key, value in values.items()]
+            first = next(iter(item.keys.values())).start
+            yield from self._all_new(item, colon, first, lines)
             return
         for key, value in old.items():
             if key in kept:
                 yield from self._item(value, self._text.index(":", item.keys[key].end) + 1)
         starts = {key: item.keys[key].start for key in old}
-        ends = {key: _span(old[key]).end for key in old}
+        ends = {key: span_of(old[key]).end for key in old}
         yield from self._gone(item, list(old), kept, starts, ends)
         for place, added in _added(list(values), kept):
             end = ends[place] if place else None
-            if _span(item).flow or not old:
+            if span_of(item).flow or not old:
                 inner = [self._pair(key, values[key]) for key in added]
-                yield self._in_flow(_span(item), inner, end)
+                yield self._in_flow(span_of(item), inner, end)
             else:
                 column = self._column(next(iter(starts.values())))
                 lines = [block_lines(key, values[key], column, self._style) for key in added]
@@ -216,6 +213,17 @@ class _Patcher:
             above = self._text[self._line_start(head - 1) : head] if head else "x"
         return not above.strip()
 
+    def _all_new(
+        self, item: Item, colon: int | None, first: int, entries: list[list[str]]
+    ) -> Iterator[Edit]:
+        """Yield a collection of which no old entry is left: a block stays one."""
+        span = span_of(item)
+        if span.flow or not entries:
+            yield from self._replaced(item, colon)
+            return
+        text = self._eol.join(line for entry in entries for line in entry)
+        yield Edit(first, self._line_end(span.end, False), text.lstrip(" "))
+
     def _pair(self, key: str, value: Item) -> str:
         return f"{self._style.scalar(key)}: {flow_text(value, self._style)}"
 
@@ -225,14 +233,16 @@ class _Patcher:
         index_of = {id(value): str(index) for index, value in enumerate(old)}
         names = [index_of.get(id(value), f"+{at}") for at, value in enumerate(values)]
         kept = {name for name in names if name[0] != "+"}
+        spans = {str(index): span_of(value) for index, value in enumerate(old)}
+        flow = span_of(item).flow
+        column = 0 if flow or not old else self._dash_column(span_of(item))
         if old and not kept:
-            yield from self._replaced(item, colon)
+            fresh = [block_lines(None, value, column, self._style) for value in values]
+            first = 0 if flow else self._dash(spans["0"].start, column)
+            yield from self._all_new(item, colon, first, fresh)
             return
         for index in sorted(map(int, kept)):
             yield from self._item(old[index], None)
-        spans = {str(index): _span(value) for index, value in enumerate(old)}
-        flow = _span(item).flow
-        column = 0 if flow or not old else self._dash_column(_span(item))
         starts = {n: s.start if flow else self._dash(s.start, column) for n, s in spans.items()}
         ends = {name: span.end for name, span in spans.items()}
         yield from self._gone(item, list(spans), kept, starts, ends)
@@ -241,7 +251,7 @@ class _Patcher:
             end = ends[place] if place else None
             if flow or not old:
                 inner = [flow_text(value, self._style) for value in new]
-                yield self._in_flow(_span(item), inner, end)
+                yield self._in_flow(span_of(item), inner, end)
             else:
                 lines = [block_lines(None, value, column, self._style) for value in new]
                 first = next(starts[name] for name in spans if name in kept)
@@ -272,7 +282,7 @@ class _Patcher:
         for run, before, after in _runs(names, kept):
             start, end = starts[run[0]], ends[run[-1]]
             following = starts[after] if after else None
-            if not _span(item).flow:
+            if not span_of(item).flow:
                 yield self._without_lines(start, end, following)
             elif following is not None:
                 yield Edit(start, following, "")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ... import hostlist
 from ...errors import Where
 from ...inventory import NodeClass
+from ..machines import OF_EACH
 from .changes import Log, of_hosts, shown
 from .sheet import MustSplit, Part, Section, Sheet, copied, put
 from .spans import Item
@@ -21,8 +22,9 @@ Wish = NodeClass | None
 
 
 def bare(nodes: NodeClass) -> NodeClass:
-    """Return a class without hosts and place, to compare."""
-    return replace(nodes, hosts=(), where=Where(""))
+    """Return a class to compare: without hosts, place, and what each host has for itself."""
+    options = tuple((k, "" if k.casefold() in OF_EACH else v) for k, v in nodes.options)
+    return replace(nodes, hosts=(), where=Where(""), options=options)
 
 
 @dataclass(slots=True)
@@ -159,6 +161,7 @@ class Shapes:
         item.fold = True
         item.comment = self.sheet.mark(f"{hostlist.fold(hosts)}: {why}")
         put(item, "hosts", hostlist.fold(hosts, sort=False))
+        section.fit_options(item)
         write(item, old, wish)
         own = Part(item, [replace(wish, where=part.classes[0].where)])
         listed.insert(listed.index(part.item) + 1, item)
@@ -187,7 +190,7 @@ class Shapes:
             return
         for wish in dict.fromkeys(wish for wish, _ in runs):
             if wish != old:
-                self._tell(old, wish, [h for run, mine in runs for h in mine if run == wish])
+                self._tell(old, wish, [host for host, mine in hosts.items() if mine == wish])
         for wish, mine in reversed(runs[1:]):
             self._own(section, part, wish, mine, _why(old, wish))
         first, mine = runs[0]

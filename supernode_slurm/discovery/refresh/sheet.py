@@ -9,6 +9,7 @@ from ... import hostlist
 from ...inventory import Inventory, NodeClass, loads
 from ...inventory.fields import class_numbers
 from ..classes import places_of_number
+from ..machines import OF_EACH
 from .patch import MARK, patched
 from .spans import BOM, Item, new, parse, plain, str_of
 
@@ -46,6 +47,8 @@ class Section:
     numbers: list[str | None]
     """Of each instance in its class, None for a section that is no class."""
     parts: list[Part] = field(default_factory=list)
+    each: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By host the options that each node has for itself, such as its address."""
 
     def hosts(self, part: Part, instance: int) -> list[str]:
         """Return the hosts of a part of one instance."""
@@ -85,10 +88,31 @@ class Section:
         """Write the hosts of a part, a list for each instance."""
         text = self.pattern_for(part, hosts)
         put(part.item, "hosts", text or hostlist.fold(hosts[0], sort=not self.is_ordered))
+        if self.numbers[0] is None:
+            self.fit_options(part.item)
+
+    def fit_options(self, item: Item) -> None:
+        """Write the options that each host has for itself in the order of the hosts."""
+        options = item.at("options")
+        if options is None or not isinstance(options.value, dict):
+            return
+        hosts = hostlist.expand(item.text("hosts"))
+        for key in [key for key in options.value if key.casefold() in OF_EACH]:
+            if not any(key in self.each.get(host, {}) for host in hosts):
+                continue
+            values = [self.each.get(host, {}).get(key, host) for host in hosts]
+            if len(set(values)) == 1:
+                put(options, key, values[0])
+            else:
+                whole = len(set(values)) == len(values)
+                put(options, key, hostlist.fold(values, sort=False) if whole else ",".join(values))
 
 
 def _expands(pattern: str, number: str | None, hosts: Sequence[str], is_sorted: bool) -> bool:
-    found = hostlist.expand(pattern.replace("{n}", number or "0"))
+    try:
+        found = hostlist.expand(pattern.replace("{n}", number or "0"))
+    except ValueError:  # a number of its own became a part of a range
+        return False
     return sorted(found) == sorted(hosts) if is_sorted else found == list(hosts)
 
 
@@ -104,6 +128,7 @@ class Sheet:
         """What the places of the tree count."""
         self.root = parse(text, source)
         self.inventory: Inventory = loads(text, source)
+        self.each: dict[str, dict[str, str]] = {}
         self.sections = [
             section for kind in ("supernodes", "pools", "racks") for section in self._read(kind)
         ]
@@ -147,7 +172,7 @@ class Sheet:
         item.fold = True
         item.comment = self.mark(why)
         put(item, "name", name)
-        alone = Section(section.kind, item, [name], [None])
+        alone = Section(section.kind, item, [name], [None], each=self.each)
         bodies = item.entries("nodes") if section.kind != "racks" else [item]
         for part, body in zip(section.parts, bodies, strict=True):
             body.fold = True
@@ -211,16 +236,35 @@ class Sheet:
             text = item.text("name")
             names = hostlist.expand(text)
             numbers: list[str | None] = list(class_numbers(text)) or [None] * len(names)
-            section = Section(kind, item, names, numbers if kind != "pools" else [None])
+            if kind == "pools":
+                numbers = [None]
+            section = Section(kind, item, names, numbers, each=self.each)
             bodies = item.entries("nodes") if kind != "racks" else [item]
             for at, body in enumerate(bodies):
                 classes = [] if kind == "racks" else self._classes(names, at)
                 section.parts.append(Part(body, classes))
+                if classes and numbers[0] is None:
+                    self._take_options(classes[0])
             found.append(section)
         return found
 
+    def _take_options(self, nodes: NodeClass) -> None:
+        for key, text in nodes.options:
+            if key.casefold() in OF_EACH:
+                values = _values(text)
+                if len(values) in (1, len(nodes.hosts)):
+                    for at, host in enumerate(nodes.hosts):
+                        self.each.setdefault(host, {})[key] = values[at % len(values)]
+
     def _classes(self, names: list[str], at: int) -> list[NodeClass]:
         return [self.inventory.domain(name).nodes[at] for name in names]
+
+
+def _values(text: str) -> list[str]:
+    try:
+        return hostlist.expand(text)
+    except ValueError:
+        return text.split(",")
 
 
 def put(mapping: Item, key: str, value: object) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...errors import ConfigError
 from ...inventory import yamltree
 from ...inventory.yamltree import Scalar
 
@@ -106,8 +107,16 @@ def parse(text: str, source: str) -> Item:
     reader = _Reader(text)
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         reader.take(event)
-    assert reader.root is not None  # yamltree.parse refuses an empty file
+    if reader.root is None:
+        raise ConfigError.one(source, "the file is empty")
     return reader.root
+
+
+def span_of(item: Item) -> Span:
+    """Return where a value stands that is in the text."""
+    if item.span is None:
+        raise TypeError("a value that is not in the text yet")
+    return item.span
 
 
 @dataclass(slots=True)
@@ -150,8 +159,7 @@ class _Reader:
 
     def _close(self, end: int) -> None:
         done = self._open.pop()
-        span = done.item.span
-        assert span is not None
+        span = span_of(done.item)
         span.end = end if span.flow else done.end
         done.item.was = plain(done.item)
         held = done.item.value
@@ -159,8 +167,7 @@ class _Reader:
         self._add(done.item)
 
     def _add(self, item: Item) -> None:
-        span = item.span
-        assert span is not None
+        span = span_of(item)
         if span.anchor:
             self._anchors[span.anchor] = item
         if not self._open:

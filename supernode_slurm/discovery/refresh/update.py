@@ -93,7 +93,16 @@ def update(
     if new != text:
         _loaded(new, source)
     problems = tuple(dict.fromkeys(log.problems))
-    return Updated(text, new, tuple(changes), imported.remarks, problems)
+    remarks = tuple(item for item in imported.remarks if not _is_known(item))
+    return Updated(text, new, tuple(changes), remarks, problems)
+
+
+_KNOWN = ("the name of the cluster:", "how fast the interconnect", "how the nodes are wired:")
+
+
+def _is_known(remark: Remark) -> bool:
+    """Return whether a remark is about what the inventory says already."""
+    return remark.kind == "unsaid" and remark.problem.what.startswith(_KNOWN)
 
 
 def _round(text: str, source: str, sources: Sources, day: str, log: Log) -> str:
