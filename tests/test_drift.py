@@ -131,6 +131,11 @@ def test_rules_have_a_reason_and_names_of_one_kind() -> None:
         assert rule.severity in ("error", "warning", "note")
 
 
+def test_the_rules_are_listed(tmp_path: Path) -> None:
+    done = run(tmp_path, "check", "--against", "live", "--rules", "--json")
+    assert [rule["name"] for rule in json.loads(done.stdout)["rules"]] == [r.name for r in RULES]
+
+
 def test_the_command_says_it_and_ends_with_5(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text(ROOM)
     answers(tmp_path, answer("n1", 7))

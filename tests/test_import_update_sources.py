@@ -247,12 +247,30 @@ def test_hosts_of_a_ring_keep_their_order(tmp_path: Path) -> None:
     assert "n7" not in [host for item in loads(refused.new).supernodes for host in item.hosts]
 
 
+def domains(folder: Path, of_host: Mapping[str, str]) -> Path:
+    path = folder / "domains"
+    path.write_text("".join(f"{host}: {domain}\n" for host, domain in of_host.items()))
+    return path
+
+
+def test_a_node_that_was_wired_to_another_supernode_moves_there(tmp_path: Path) -> None:
+    wires = {f"h{n}-0{i}": f"cluster-{n}" for n in (1, 2, 3) for i in (1, 2, 3, 4)}
+    assert updated(SITE, domains(tmp_path, wires)).new == SITE
+    found = updated(SITE, domains(tmp_path, {**wires, "h3-04": "cluster-1"}))
+    room = loads(found.new)
+    assert room.domain("sn1").hosts == ("h1-01", "h1-02", "h1-03", "h1-04", "h3-04")
+    assert room.domain("sn2").hosts == ("h2-01", "h2-02", "h2-03", "h2-04")
+    assert room.domain("sn3").hosts == ("h3-01", "h3-02", "h3-03")
+    assert [str(change) for change in found.changes] == [
+        "hosts.h3-04.domain: sn3 -> sn1 (domains:1)"
+    ]
+    healed = updated(found.new, domains(tmp_path, wires))
+    assert healed.new == SITE
+
+
 def test_nodes_of_one_domain_in_two_places_are_told(tmp_path: Path) -> None:
-    path = tmp_path / "domains"
-    path.write_text(
-        "".join(f"h{n}-0{i}: cluster-{n % 2}\n" for n in (1, 2, 3) for i in (1, 2, 3, 4))
-    )
-    found = updated(SITE, path)
+    wires = {f"h{n}-0{i}": f"cluster-{n % 2}" for n in (1, 2, 3) for i in (1, 2, 3, 4)}
+    found = updated(SITE, domains(tmp_path, wires))
     assert found.new == SITE
     assert [problem.what for problem in found.problems] == [
         "nodes of sn1, sn3 are in one scale-up fabric (cluster-1)"
@@ -357,6 +375,21 @@ def test_a_file_that_somebody_changed_meanwhile_is_not_written(site: Path) -> No
     with pytest.raises(SupernodeError, match="changed by somebody meanwhile; nothing was written"):
         refresh.write(was, "version: 1\n")
     assert site.read_text(encoding="utf-8").endswith("# a person was faster\n")
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    was = refresh.read(site)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(site))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        refresh.write(was, SITE + "# more\n")
+    assert site.read_text(encoding="utf-8") == SITE
+    assert sorted(path.name for path in site.parent.iterdir()) == ["site.yaml", "slurm.conf"]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def command(
     if against is not None:
         from . import drift
 
+        if show_rules:
+            return drift.rules(as_json)
         path, today = room.inventory_path(inventory_path), day.date() if day else date.today()
         return drift.run(path, against, today, as_json=as_json, show_all=show_all)
     if show_rules:

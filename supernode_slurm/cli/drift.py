@@ -27,3 +27,14 @@ def run(path: Path, source: str, today: date, *, as_json: bool, show_all: bool) 
         check_text.findings(inventory, found.findings, RULES, show_all)
     drifts = (item for item in found.findings if item.severity != "note")
     return FOUND if any(item.accepted is None for item in drifts) else 0
+
+
+def rules(as_json: bool) -> int:
+    """Print the rules: name and severity, why, and what to do."""
+    from ..discovery.drift import RULES
+
+    if as_json:
+        common.print_json(check_text.rules_json(RULES))
+    else:
+        check_text.rules(RULES)
+    return 0

@@ -27,6 +27,7 @@ _BOTH = (
     "if the machines are right: sn import {source} --update {file}; "
     "if the inventory is right: sn apply"
 )
+_REMEDY = "sn import --update if the machines are right, sn apply if the inventory is right"
 _RESTART = "restart slurmctld, then sn apply: its files are newer, it reads cards at a start alone"
 _APPLY = "the inventory was changed after the files were installed: sn apply"
 
@@ -60,7 +61,7 @@ _TEXTS = {
     "drift-node-down": ("note", "nodes are drained or down: no drift, but they are not there"),
 }
 RULES = tuple(
-    Rule(name, severity, reason, "see each", lambda _: ())
+    Rule(name, severity, reason, _REMEDY, lambda _: ())
     for name, (severity, reason) in _TEXTS.items()
 )
 

@@ -8,17 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ... import hostlist
-from ...catalogue import find_accelerator
 from ...errors import Where
-from ...inventory import NodeClass, Supernode
-from ..document import Leaf, Tree
-from ..nodes import sections_of, types_of
+from ...inventory import NodeClass
 from .changes import Log, of_hosts
+from .entries import Entries
 from .names import stem
 from .network import Network
 from .shapes import bare, nodes_of
 from .sheet import Part, Section, Sheet, copied, put
-from .spans import new
 from .told import Told
 from .wanted import wanted
 from .writing import write
@@ -57,11 +54,13 @@ class Joining:
         }
         self._refused: list[str] = []
         self._in_racks: dict[str, list[str]] = {}
+        self._moved: set[str] = set()
 
     def run(self) -> None:
         """Find a place for every new host."""
         for host in self._told.new:
             self._sheet.each[host] = dict(self._told.hosts[host].own)
+        self._moves()
         left = self._as_instances(self._told.new)
         fresh: list[str] = []
         for host in left:
@@ -73,7 +72,61 @@ class Joining:
         for key, joins in self._joins.items():
             self._apply(self._sections[key], joins)
         self._racks()
-        self._entries([host for host in fresh if host not in self._refused])
+        taken = {*self._domain.values(), *self._domain}
+        left = [host for host in fresh if host not in self._refused]
+        Entries(self._sheet, self._told, taken, self._log).add(left)
+
+    # From one supernode to another
+
+    def _moves(self) -> None:
+        """Move hosts to the supernode that has most of their scale-up fabric."""
+        supernodes = {item.name for item in self._sheet.inventory.supernodes}
+        for group in self._told.groups:
+            held = [host for host in group.hosts if host in self._domain]
+            votes = Counter(self._domain[host] for host in held).most_common(1)
+            if not votes or 2 * votes[0][1] <= len(held) or votes[0][0] not in supernodes:
+                continue
+            for host in held:
+                old, name = self._domain[host], votes[0][0]
+                if old != name and self._can_move(host, old, name):
+                    self._take(host, old)
+                    found = self._into(host, name)
+                    if found is not None:
+                        self._put(host, *found, moved=True)
+                        self._log.changed(
+                            of_hosts([host], "domain"), old, name, self._origin([host])
+                        )
+
+    def _can_move(self, host: str, old: str, name: str) -> bool:
+        """Return whether neither fabric has an order, and none is left empty."""
+        there, here = self._sheet.of_domain(name), self._sheet.of_domain(old)
+        if there is None or here is None:
+            return False
+        spares = int(here[0].item.text("spares") or 0)
+        return not (
+            there[0].is_ordered
+            or here[0].is_ordered
+            or len(here[0].all_hosts(here[1])) <= spares + 1
+            or self._single & {*there[0].all_hosts(there[1]), host}
+        )
+
+    def _take(self, host: str, name: str) -> None:
+        found = self._sheet.of_domain(name)
+        if found is None:
+            return
+        section, at = found
+        if len(section.names) > 1:
+            section = self._sheet.isolate(section, at, f"{name} has fewer nodes than its class")
+        for part in list(section.parts):
+            hosts = [item for item in section.hosts(part, 0) if item != host]
+            if host not in section.hosts(part, 0):
+                continue
+            if hosts:
+                section.set_hosts(part, [hosts])
+            else:
+                listed = nodes_of(section)
+                listed.remove(part.item)
+                section.parts.remove(part)
 
     # Where a host belongs
 
@@ -133,10 +186,12 @@ class Joining:
                 return number
         return None
 
-    def _put(self, host: str, section: Section, at: int) -> None:
+    def _put(self, host: str, section: Section, at: int, *, moved: bool = False) -> None:
         joins = self._joins.setdefault(id(section), _Joins())
         self._sections[id(section)] = section
         number = self._fitting(host, section, at)
+        if moved:
+            self._moved.add(host)
         if number is not None:
             joins.parts.setdefault((at, number), []).append(host)
         else:
@@ -206,6 +261,7 @@ class Joining:
         section.parts.append(Part(item, [replace(wish, where=first.classes[0].where)]))
 
     def _joined(self, name: str, hosts: Sequence[str], before: Sequence[str]) -> None:
+        hosts = [host for host in hosts if host not in self._moved]
         if hosts:
             self._log.changed(of_hosts(hosts), None, f"in {name}", self._origin(hosts))
             self._to_rack(hosts, before)
@@ -285,61 +341,6 @@ class Joining:
                 held = self._sheet.add_instance(rack, number)
                 self._log.changed(of_hosts(hosts, "rack"), None, held, self._origin(hosts))
 
-    # Entries of their own
-
-    def _entries(self, hosts: Sequence[str]) -> None:
-        groups: dict[str, list[str]] = {}
-        for host in hosts:
-            machine = self._told.hosts[host].machine
-            if machine.unsaid:
-                what = f"{host} is new, and no source says its {', '.join(machine.unsaid)}"
-                self._refuse(host, what, "name a source that does, or write it by hand")
-                continue
-            groups.setdefault(self._name_of(host), []).append(host)
-        for name, mine in groups.items():
-            self._entry(name, mine)
-
-    def _name_of(self, host: str) -> str:
-        domains = self._told.imported.inventory.domains
-        return next((item.name for item in domains if host in item.hosts), "pool-new")
-
-    def _entry(self, name: str, hosts: list[str]) -> None:
-        if wrong := self._clash(hosts):
-            self._log.differs(self._origin(hosts)[0], *wrong)
-            return
-        taken = {*self._domain.values(), *self._domain, *hosts}
-        free = next(n for n in (name, *(f"{name}-{i}" for i in range(2, 999))) if n not in taken)
-        group = next((g for g in self._told.groups if g.name == name), None)
-        section: dict[str, object] = {"name": free}
-        kind = "pools"
-        if group is not None and set(group.hosts) <= set(hosts):
-            kind = "supernodes"
-            section |= _interconnect(group)
-        members = [self._told.hosts[host] for host in hosts]
-        parts = [_plain(tree) for tree in sections_of(members, types_of(self._told.hosts))]
-        section["nodes"] = parts[0] if len(parts) == 1 else parts
-        item = new(section)
-        item.fold = True
-        item.comment = self._sheet.mark(f"new: {hostlist.fold(hosts)}")
-        self._sheet.list_of(kind).append(item)
-        self._domain |= dict.fromkeys(hosts, free)
-        self._log.changed(of_hosts(hosts), None, f"in {free}, which is new", self._origin(hosts))
-
-    def _clash(self, hosts: Sequence[str]) -> tuple[str, str] | None:
-        """Return what to say where new cards would change the GRES type of those here."""
-        here = {d.accelerator for n in self._sheet.inventory.node_classes for d in n.devices}
-        for host in hosts:
-            for item in self._told.hosts[host].machine.devices:
-                kind = find_accelerator(item.accelerator)
-                for other in here - {kind.id}:
-                    if find_accelerator(other).gres_type == kind.gres_type:
-                        what = f"{hostlist.fold(hosts)} have {kind.id}, others here {other}"
-                        todo = (
-                            f"both are GRES type {kind.gres_type}: give types, write them by hand"
-                        )
-                        return what, todo
-        return None
-
 
 def _of_instance(joins: _Joins, at: int) -> _Joins:
     return _Joins(
@@ -357,21 +358,3 @@ def _expanded(part: Part, number: str) -> list[str]:
 
 def _stem_of(section: Section) -> str:
     return section.names[0].removesuffix(section.numbers[0] or "")
-
-
-def _interconnect(group: Supernode) -> dict[str, object]:
-    link = group.interconnect
-    found: dict[str, object] = {"kind": link.kind}
-    if link.bandwidth_gbs is not None:
-        found["bandwidth"] = f"{link.bandwidth_gbs:g} GB/s"
-    if link.dims:
-        found["dims"] = list(link.dims)
-    return {"interconnect": found}
-
-
-def _plain(tree: Tree) -> object:
-    if isinstance(tree, Leaf):
-        return list(tree.value) if isinstance(tree.value, tuple) else tree.value
-    if isinstance(tree, dict):
-        return {key: _plain(value) for key, value in tree.items()}
-    return [_plain(item) for item in tree]
