@@ -117,6 +117,15 @@ def test_what_a_site_accepts_does_not_count(tmp_path: Path) -> None:
     assert [item.accepted for item in later.findings] == [None, None]
 
 
+def test_a_room_without_partitions_is_compared_by_its_nodes(tmp_path: Path) -> None:
+    bare = SITE[: SITE.index("partitions:")]
+    changed = {**HOSTS, "a01": replace(HOSTS["a01"], count=4)}
+    found = against(bare, slurm_conf(tmp_path, changed))
+    assert said(found) == [
+        ("drift-gres", "devices of a01: 8 a100-sxm-80g here, 4 a100-sxm-80g is there")
+    ]
+
+
 def test_absent_nodes_that_answer_are_told(tmp_path: Path) -> None:
     text = ROOM + 'absent:\n  - {hosts: "n[3-4]", since: "2026-08-01"}\n'
     found = against(text, answers(tmp_path, answer("n3")))

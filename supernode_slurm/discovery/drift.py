@@ -112,7 +112,7 @@ def drift(inventory: Inventory, against: Against, today: date) -> Drift:
     )
     live = against.client().nodes() if is_live else ()
     faults: list[Found] = [*Nodes(inventory, told, live, is_live).run()]
-    if told.is_config:
+    if told.is_config and inventory.partitions:
         expected = generate(inventory, assumed_release(release))
         faults += Rooms(inventory, told, expected).run()
         faults += _files(inventory, told, expected)

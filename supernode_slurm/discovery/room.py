@@ -152,7 +152,7 @@ class Room:
     subnets: list[tuple[str, Subnet]] = field(default_factory=list)
     """What ibnetdiscover printed, each with its source, until all sources are read."""
     booted: str = ""
-    """When the running slurmctld started, as it says, in local time; empty for none."""
+    """When the running slurmctld started, in seconds since 1970; empty where nobody says."""
     gone: set[str] = field(default_factory=set)
     """Hosts of files that the running Slurm does not know."""
     silent: set[str] = field(default_factory=set)

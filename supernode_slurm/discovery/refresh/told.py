@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from ...errors import Where
 from ...inventory import Devices, Fabric, Inventory, OtherGres, Supernode
@@ -27,7 +26,7 @@ _SHAPE = {
     "memory_mib": ("memory", "realmemory"),
 }
 """What a machine has: the word for it where no source says it, and the key where Slurm does."""
-_CLOCK_S = 2.0
+_CLOCK_S = 1.0
 """BOOT_TIME is in whole seconds."""
 
 
@@ -206,7 +205,7 @@ def _is_our_file(name: str) -> bool:
 def _waits(room: Room) -> bool:
     """Return whether files of ours are newer than the slurmctld that runs."""
     try:
-        booted = datetime.fromisoformat(room.booted).timestamp()
+        booted = float(room.booted)
     except ValueError:
         return False
     return any(_written(name) > booted + _CLOCK_S for name in room.ours)
