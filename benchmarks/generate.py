@@ -31,10 +31,11 @@ class Shape:
     partitions: int
 
 
-SHAPES = (Shape(18, 4, 16, 2, 1), Shape(2, 8, 3, 0, 5))
+RACKS = Shape(18, 4, 16, 2, 1)
+SHAPES = (RACKS, Shape(2, 8, 3, 0, 5))
 
 
-def site(cards: int, shape: Shape) -> str:
+def site(cards: int, shape: Shape = RACKS) -> str:
     """Return an inventory of supernodes under leaves and one spine."""
     count = -(-cards // (shape.nodes * shape.cards))
     leaves = [

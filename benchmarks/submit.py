@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.generate import PER_RACK, site
+from benchmarks.generate import RACKS, site
 
 NODES = 1000
 SCRIPT = "#!/bin/sh\nsn-launch python3 train.py\n"
@@ -48,7 +48,8 @@ def cpu_s(argv: Sequence[str], env: dict[str, str], folder: Path, runs: int) -> 
 def prepare(folder: Path) -> dict[str, str]:
     """Write what the commands read; return their environment."""
     inventory = folder / "inventory.yaml"
-    inventory.write_text(site(NODES * 4 // PER_RACK * PER_RACK))
+    per_rack = RACKS.nodes * RACKS.cards
+    inventory.write_text(site(NODES * RACKS.cards // per_rack * per_rack))
     (folder / "train.sh").write_text(SCRIPT)
     programs = folder / "bin"
     programs.mkdir()

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...inventory.yamltree import Scalar
 from ..document import WIDTH, scalar
-from .spans import Item, Scalar
+from .spans import Item
 
 
 @dataclass(frozen=True, slots=True)
