@@ -203,6 +203,19 @@ def test_wrong_questions_are_told(words: tuple[str, ...], code: int, why: str) -
     assert "Traceback" not in shown.stderr
 
 
+def test_a_room_without_cards_is_told_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "room.yaml"
+    path.write_text(
+        "version: 1\ncluster: t\npools:\n  - name: cpu\n    nodes: "
+        "{hosts: 'c[1-4]', sockets: 2, cores: 8, memory: 64 GiB}\n"
+        "partitions: {batch: {pools: [cpu], default: true}}\n"
+    )
+    asked = ("--model", "llama-2-7b", "--cards", "16", "--global-batch", "64")
+    shown = run("plan", "-i", str(path), *asked)
+    assert shown.returncode == 3
+    assert "no node that may be used has a card of the catalogue" in shown.stderr
+
+
 def test_no_option_takes_what_click_reads_as_a_float() -> None:
     # nan and inf pass its FloatRange, and compare with nothing.
     commands = [main.cli.get_command(click.Context(main.cli), name) for name in main.COMMANDS]

@@ -41,7 +41,7 @@ def guarded(command: Callable[[], int]) -> int:
     except _of_click() as error:
         return _told_by_click(error)
     except SupernodeError as error:
-        tell("error", str(error))
+        tell("error", str(error) or f"{type(error).__name__} without a word: please report it")
         return error.exit_code
     except BrokenPipeError:
         # The reader went away; say nothing, and keep the interpreter from saying it.

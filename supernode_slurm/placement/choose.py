@@ -86,6 +86,11 @@ def _fastest(
     ``reasons`` are those known before.
     """
     found, refused = [], list(reasons)
+    if not within and not refused:
+        raise PlanError(
+            "no node that may be used has a card of the catalogue: see 'sn show room'; what a "
+            "GRES without a name of the catalogue is, 'sn import --accelerator TYPE=NAME' takes"
+        )
     for slots in within:
         try:
             _joined(room, slots)
