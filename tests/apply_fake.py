@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,3 +244,15 @@ class FailingDisk(Disk):
                     child.unlink()
             raise self.error
         super().remove_directory(path)
+
+
+class KillingDisk(FailingDisk):
+    """A disk at whose step the process is killed, with SIGKILL."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(step, Killed(), for_good=True)
+
+    def _step(self) -> bool:
+        if self.left == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super()._step()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from supernode_slurm.slurm import CliClient
 from supernode_slurm.slurm.run import run
@@ -92,12 +93,20 @@ class Site:
         found = run(["scontrol", *words], timeout_s=60, env=self.env)
         return found.stdout + found.stderr
 
+    @property
+    def _program(self) -> str:
+        return program("slurmctld", "slurmctld")
+
+    @staticmethod
+    def _as_user() -> list[str]:
+        # The parent of a daemon ends at once: it must not die with it.
+        words = as_user(unprivileged_user())
+        return [word for word in words if not word.startswith("--pdeathsig")]
+
     def start(self, *, foreground: bool = False) -> None:
         """Start the controller, as a daemon or in the foreground, and wait until it answers."""
-        argv = [*self.prefix, *as_user(unprivileged_user())]
-        # The parent of a daemon ends at once: it must not die with it.
-        argv = [word for word in argv if not word.startswith("--pdeathsig")]
-        argv = [*argv, "--", program("slurmctld", "slurmctld")] + (["-D"] if foreground else [])
+        argv = [*self.prefix, *self._as_user(), "--", self._program]
+        argv += ["-D"] if foreground else []
         with (self.state / "stderr").open("ab") as log:
             process = subprocess.Popen(
                 argv, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
@@ -108,6 +117,17 @@ class Site:
         else:
             process.wait(60)
         wait_for(lambda: self.is_up)
+
+    def restart_command(self) -> Path:
+        """Return a program that kills the controller and starts it as a daemon again."""
+        path = self.directory.parent / "restart"
+        argv = shlex.join([*self.prefix, *self._as_user(), "--", self._program])
+        path.write_text(
+            f"#!/bin/sh\npid=$(cat {self.state}/slurmctld.pid)\nkill -9 $pid 2>/dev/null\n"
+            f"while kill -0 $pid 2>/dev/null; do sleep 0.1; done\nexec {argv}\n"
+        )
+        path.chmod(0o755)
+        return path
 
     def stop(self) -> None:
         """Kill the controller that this site runs."""
@@ -136,8 +156,11 @@ def slurm_conf(layout: config.Layout) -> str:
     return config.slurm_conf(layout, (), live=False).replace(config.TWIN, "# This site's own.")
 
 
+Made = TypeVar("Made", bound=Site)
+
+
 @contextmanager
-def made() -> Iterator[Site]:
+def made(kind: type[Made]) -> Iterator[Made]:
     """Make a site whose controller is not started yet; nothing is left of it afterwards."""
     with ExitStack() as stack:
         user = unprivileged_user()
@@ -161,13 +184,6 @@ def made() -> Iterator[Site]:
         (directory / "slurm.conf").write_text(slurm_conf(layout), encoding="utf-8")
         cgroup = config.cgroup_conf(find_release(installed_release()))
         (directory / "cgroup.conf").write_text(cgroup, encoding="utf-8")
-        site = Site(directory, state, user.name, listening.prefix, env, stack)
+        site = kind(directory, state, user.name, listening.prefix, env, stack)
         stack.callback(site.stop)
         yield site
-
-
-def port_of(site: Site) -> int:
-    """Return the port of the site's controller."""
-    found = re.search(r"^SlurmctldPort=([0-9]+)", (site.directory / "slurm.conf").read_text(), re.M)
-    assert found is not None
-    return int(found[1])

@@ -114,5 +114,5 @@ class Loader:
 
     def _await_another_second(self, before: Observed | None) -> None:
         """Wait until a new start is seen: Slurm tells it in whole seconds."""
-        if before and abs(time.time() - before.booted) < 2:
-            self.patience.sleep(2.0)
+        if before and abs(since := time.time() - before.booted) < 2:
+            self.patience.sleep(max(1.05 - since, 0.0))
